@@ -1,0 +1,1 @@
+"""The controller: observe, forecast, plan, act, record."""

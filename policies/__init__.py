@@ -1,0 +1,1 @@
+"""Policy files, calendars and the generated schema: data only."""
