@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from providers.facts import CacheGroup, Instance, Interruption, Job, LaunchReply, LaunchRequest, Node, Offering
+from providers.facts import (
+    CacheGroup,
+    Instance,
+    Interruption,
+    Job,
+    LaunchReply,
+    LaunchRequest,
+    Node,
+    Offering,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
