@@ -102,8 +102,6 @@ class Forecasts:
 class RuntimeModelLike(Protocol):
     """What planning asks about runtimes; `forecast.runtime.RuntimeModel` answers."""
 
-    def time_left_s(
-        self, *, team: str, job_class: str, gpus: int, name: str, age_s: float, quantile: float
-    ) -> float:
+    def time_left_s(self, *, team: str, job_class: str, gpus: int, name: str, age_s: float, quantile: float) -> float:
         """Quantile of the time a job of this kind still runs, given that it has run `age_s`."""
         ...

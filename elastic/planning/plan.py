@@ -168,18 +168,7 @@ class WarmCacheGroup:
         return f"warm:{self.name}"
 
 
-Action = (
-    Launch
-    | Route
-    | Move
-    | Displace
-    | Cordon
-    | Uncordon
-    | Drain
-    | Terminate
-    | ResizeCacheGroup
-    | WarmCacheGroup
-)
+Action = Launch | Route | Move | Displace | Cordon | Uncordon | Drain | Terminate | ResizeCacheGroup | WarmCacheGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

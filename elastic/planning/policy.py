@@ -98,9 +98,7 @@ class JobClass(Part):
     rank: int = 0  # higher goes first; urgent work outranks
     max_moves_per_day: int = Field(default=4, ge=0)
     min_run_before_move_s: Seconds = Field(default=600, alias="min_run_before_move")
-    deadline_fallback: bool = (
-        False  # spot until the deadline nears, then on-demand (Uniform Progress, NSDI'24)
-    )
+    deadline_fallback: bool = False  # spot until the deadline nears, then on-demand (Uniform Progress, NSDI'24)
     partitions: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
 
@@ -152,9 +150,7 @@ class Guard(Part):
     launch_ceiling_nodes: int = Field(default=1000, ge=1)  # per tick
     stale_after_s: Seconds = Field(default=300, alias="stale_after")  # capacity-anchors (d): stale controller
     price_stale_after_s: Seconds = Field(default=21600, alias="price_stale_after")  # F015: 6 h
-    price_band: float = Field(
-        default=5.0, gt=1
-    )  # a price that jumps by more than this factor is refused; F015
+    price_band: float = Field(default=5.0, gt=1)  # a price that jumps by more than this factor is refused; F015
     price_stale_rule: Literal["assume_on_demand", "stop"] = "assume_on_demand"
     breaker_failures: int = Field(default=5, ge=1)
     breaker_probe_s: Seconds = Field(default=900, alias="breaker_probe")
