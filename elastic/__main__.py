@@ -1,0 +1,5 @@
+"""`python -m elastic` is the `elastic` command."""
+
+from elastic.cli import main
+
+main()

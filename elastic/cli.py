@@ -1,0 +1,16 @@
+"""The `elastic` command: puts the command groups together. Exit codes: 0 ok, 1 finding, 2 usage or bad input."""
+
+import typer
+
+app = typer.Typer(
+    name="elastic",
+    help="Rent GPU nodes only for what the site cannot carry, and bring work home.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
