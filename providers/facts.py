@@ -102,6 +102,7 @@ class Job:
     priority: int = 0
     started_at: datetime | None = None  # of the attempt that runs now
     node_ids: tuple[str, ...] = ()
+    node_gpus: tuple[int, ...] = ()  # its GPUs on each of node_ids, where the scheduler tells
     attempt: int = 0  # 0 for the first, +1 for each restart
     time_limit_s: float | None = None
     deadline_at: datetime | None = None
