@@ -41,13 +41,26 @@ class Slot:
         return self.gpus - self.free_gpus
 
 
+# Every change of every floor of one desk, so that a step can try something and take it back.
+Journal = list[tuple["Floor", str, int, int, float]]
+
+
+def roll_back(journal: Journal, mark: int) -> None:
+    """Undo the changes after `mark` (a former length of the journal)."""
+    while len(journal) > mark:
+        floor, node_id, gpus, cpus, memory_gib = journal.pop()
+        floor.change(node_id, gpus=-gpus, cpus=-cpus, memory_gib=-memory_gib)
+        journal.pop()  # the undoing itself
+
+
 class Floor:
     """Free capacity of one pool. Nodes whose use is not known, or that take nothing new, are not on it."""
 
-    __slots__ = ("buckets", "free_gpus", "gpus_per_node", "slots")
+    __slots__ = ("buckets", "free_gpus", "gpus_per_node", "journal", "slots")
 
-    def __init__(self, nodes: Iterable[Node], *, gpus_per_node: int) -> None:
+    def __init__(self, nodes: Iterable[Node], *, gpus_per_node: int, journal: "Journal | None" = None) -> None:
         self.gpus_per_node = gpus_per_node
+        self.journal: Journal = [] if journal is None else journal
         self.slots: dict[str, Slot] = {}
         self.buckets: list[dict[str, Slot]] = [{} for _ in range(gpus_per_node + 1)]
         self.free_gpus = 0
@@ -75,6 +88,7 @@ class Floor:
         slot.free_memory_gib -= memory_gib
         self.free_gpus -= gpus
         self.buckets[slot.free_gpus][node_id] = slot
+        self.journal.append((self, node_id, gpus, cpus, memory_gib))
 
     def fit(self, job: Job, *, without: Collection[str] = (), only: Collection[str] | None = None) -> tuple[str, ...]:
         """Nodes on which the job could start now, best fit first; () if it does not fit. A gang sits in one zone."""

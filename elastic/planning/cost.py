@@ -1,0 +1,54 @@
+"""Money: what offerings cost, what is spent an hour now, what a launch commits to."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from elastic.planning.plan import Action, Launch, PlanCost, Terminate
+from elastic.planning.policy import Guard
+from elastic.planning.snapshot import Snapshot
+from providers.facts import CapacityType, InstanceState, Offering
+
+HOUR_S = 3600.0
+
+
+def price_usd_per_hour(
+    offering: Offering, *, at: datetime, guard: Guard, last_good: Mapping[str, float]
+) -> float | None:
+    """The price to plan with, None if the offering is not eligible (F015).
+
+    A price that moved by more than the band is refused: the last good one stays, and the higher of both is taken.
+    A price older than the limit counts as the last good one; by policy such an offering may be stopped instead.
+    """
+    price = offering.price_usd_per_hour
+    if price is None or not price > 0:
+        return None
+    if (at - offering.priced_at).total_seconds() > guard.price_stale_after_s and guard.price_stale_rule == "stop":
+        return None
+    known = last_good.get(offering.key)
+    if known is not None and not known / guard.price_band <= price <= known * guard.price_band:
+        return max(price, known)
+    return price
+
+
+def plan_cost(snapshot: Snapshot, actions: Iterable[Action]) -> PlanCost:
+    """Hourly cost of rented machines before and after the actions; launches are counted at their first offering."""
+    alive = {
+        i.id: i.price_usd_per_hour
+        for i in snapshot.instances
+        if i.state in (InstanceState.PENDING, InstanceState.RUNNING)
+    }
+    now = sum(alive.values())
+    after, committed = now, 0.0
+    for action in actions:
+        if isinstance(action, Launch):
+            price = action.offerings[0].price_usd_per_hour or 0.0
+            after += action.nodes * price
+            committed += action.nodes * price
+        elif isinstance(action, Terminate):
+            after -= alive.get(action.instance_id, 0.0)
+    return PlanCost(usd_per_hour_now=now, usd_per_hour_after=after, committed_usd=committed)
+
+
+def is_rented(capacity_type: CapacityType) -> bool:
+    """Whether this capacity is paid by the hour."""
+    return capacity_type is not CapacityType.ONPREM

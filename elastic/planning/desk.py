@@ -1,0 +1,246 @@
+"""The planner's desk: one snapshot laid out for a decision, and the picture as it would be after the steps so far.
+
+Every step reads it and writes its own decisions into the picture (`start`, `move`), so that the next step sees them.
+It lives for one `make_plan` and is never kept.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from elastic.planning.placement import Floor, Journal, gang_shares, roll_back
+from elastic.planning.policy import JobClass, Policy, Pool
+from elastic.planning.snapshot import Snapshot
+from elastic.planning.state import ControllerState
+from forecast.forecaster import Forecasts
+from providers.facts import (
+    CapacityType,
+    Instance,
+    InstanceState,
+    Job,
+    JobState,
+    Node,
+    NodeState,
+    Offering,
+    PendingReason,
+)
+
+DEMAND_REASONS = frozenset({PendingReason.RESOURCES, PendingReason.PRIORITY})
+# Without any history of its like a job is taken to run on for as long as it has run: the heavy tail's own rule
+# (a Pareto lifetime of index 2 has mean time left = age; Harchol-Balter & Downey 1997).
+MIN_TIME_LEFT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Pools that serve the same work: one cluster, one GPU model; on-prem first."""
+
+    key: str
+    cluster: str
+    gpu_model: str
+    onprem: tuple[str, ...]
+    burst: tuple[str, ...]
+
+
+def families(policy: Policy) -> tuple[Family, ...]:
+    """The policy's pools grouped by cluster and GPU model."""
+    groups: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    for name, pool in policy.pools.items():
+        home, burst = groups.setdefault((pool.cluster, pool.gpu_model), ([], []))
+        (home if pool.place == "on-prem" else burst).append(name)
+    return tuple(
+        Family(f"{cluster}/{model}", cluster, model, tuple(home), tuple(burst))
+        for (cluster, model), (home, burst) in groups.items()
+    )
+
+
+class Desk:
+    """One decision's working picture. `at` is the only time it knows."""
+
+    def __init__(self, snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: ControllerState) -> None:
+        self.snapshot, self.forecasts, self.policy, self.state = snapshot, forecasts, policy, state
+        self.at: datetime = snapshot.at
+        self.now_s = snapshot.at.timestamp()
+        self.families = families(policy)
+        self.family_of_pool = {p: f for f in self.families for p in (*f.onprem, *f.burst)}
+        self.jobs: dict[str, Job] = {}
+        self.pending: list[Job] = []
+        self.not_demand: list[Job] = []
+        self.running: dict[str, Job] = {}
+        self.nodes: dict[str, Node] = {node.id: node for node in snapshot.nodes}
+        self.placed: dict[str, tuple[str, ...]] = {}  # started, moved or reserved by this plan
+        self.journal: Journal = []
+        self.ranked_cache: dict[tuple[str, tuple[CapacityType, ...], bool], tuple[Offering, ...]] = {}
+        self._sort_jobs()
+        self.floors: dict[str, Floor] = self._lay_floors()
+
+    def _sort_jobs(self) -> None:
+        running = JobState.RUNNING
+        for job in self.snapshot.jobs:
+            if job.state is running:
+                self.running[job.id] = job
+            elif job.pending_reason in DEMAND_REASONS and job.pool in self.policy.pools:
+                self.pending.append(job)
+            else:
+                self.not_demand.append(job)
+        classes = {name: c.rank for name, c in self.policy.classes.items()}
+        default = classes[self.policy.default_class]
+        self.pending.sort(key=lambda j: (-classes.get(j.job_class, default), -j.priority, j.submitted_at, j.id))
+
+    def _lay_floors(self) -> dict[str, Floor]:
+        by_pool: dict[str, list[Node]] = {name: [] for name in self.policy.pools}
+        for node in self.snapshot.nodes:
+            if node.state is NodeState.READY and node.pool in by_pool:
+                by_pool[node.pool].append(node)
+        return {
+            name: Floor(by_pool[name], gpus_per_node=pool.gpus_per_node, journal=self.journal)
+            for name, pool in self.policy.pools.items()
+        }
+
+    # What things are
+
+    def class_of(self, job: Job) -> JobClass:
+        """The policy's class of a job."""
+        return self.policy.job_class(job.job_class)
+
+    def pool(self, name: str) -> Pool:
+        return self.policy.pools[name]
+
+    def family(self, job: Job) -> Family:
+        """The pools a job may use: those of the pool it is in (the adapter has put it into one that fits)."""
+        return self.family_of_pool[job.pool]
+
+    def may_move(self, job: Job) -> bool:
+        """Whether running work may be stopped and started elsewhere now: checkpointable, has run a while, not moved
+        too often today, and not touched by this plan yet."""
+        rules = self.class_of(job)
+        checkpointable = rules.checkpointable if job.checkpointable is None else job.checkpointable
+        if not checkpointable or job.id in self.placed or job.started_at is None:
+            return False
+        if self.now_s - job.started_at.timestamp() < rules.min_run_before_move_s:
+            return False
+        memory = self.state.moves.get(job.id)
+        return memory is None or memory.day != f"{self.at:%Y-%m-%d}" or memory.count < rules.max_moves_per_day
+
+    def is_checkpointable(self, job: Job) -> bool:
+        """The job's own word, or its class's."""
+        return self.class_of(job).checkpointable if job.checkpointable is None else job.checkpointable
+
+    def burst_pools(self, job: Job) -> tuple[str, ...]:
+        """Burst pools whose capacity types the job's class allows; () if it may not burst."""
+        rules = self.class_of(job)
+        if not rules.may_burst:
+            return ()
+        return tuple(p for p in self.family(job).burst if self.allowed_types(job, p))
+
+    def allowed_types(self, job: Job, pool: str) -> tuple[CapacityType, ...]:
+        """Capacity types for a job in a pool, in the pool's order."""
+        wanted = self.class_of(job).capacity_types
+        return tuple(c for c in self.pool(pool).capacity_types if c in wanted)
+
+    def waited_s(self, job: Job) -> float:
+        """How long a pending job has waited."""
+        return self.now_s - job.submitted_at.timestamp()
+
+    def time_left_s(self, job: Job, *, quantile: float = 0.5) -> float:
+        """How long a running job will still run, from the history of its like, or from its age alone."""
+        age_s = self.now_s - job.started_at.timestamp() if job.started_at else 0.0
+        model = self.forecasts.runtimes
+        if model is None:
+            return max(MIN_TIME_LEFT_S, age_s)
+        return model.time_left_s(
+            team=job.team, job_class=job.job_class, gpus=job.gpus, name=job.name, age_s=age_s, quantile=quantile
+        )
+
+    # What is where
+
+    @cached_property
+    def node_jobs(self) -> Mapping[str, list[Job]]:
+        """Running jobs by node, as they are before this plan."""
+        found: dict[str, list[Job]] = {}
+        for job in self.running.values():
+            for node_id in job.node_ids:
+                found.setdefault(node_id, []).append(job)
+        return found
+
+    @cached_property
+    def coming(self) -> Mapping[str, list[Instance]]:
+        """By burst pool: machines asked for or booting that run nothing yet. They are capacity that comes, so they
+        are counted before anything is bought."""
+        found: dict[str, list[Instance]] = {}
+        for instance in self.snapshot.instances:
+            if instance.state in (InstanceState.PENDING, InstanceState.RUNNING):
+                node = self.nodes.get(instance.node_id or "")
+                if node is None or node.state is NodeState.JOINING:
+                    found.setdefault(instance.pool, []).append(instance)
+        return found
+
+    @cached_property
+    def unseen_nodes(self) -> Mapping[str, int]:
+        """By burst pool: nodes of launches in flight that no listing shows yet (listings are eventually consistent)."""
+        if not self.state.in_flight:
+            return {}
+        seen: dict[str, int] = {}
+        for instance in self.snapshot.instances:
+            seen[instance.token] = seen.get(instance.token, 0) + 1
+        missing: dict[str, int] = {}
+        for token, flight in self.state.in_flight.items():
+            nodes = max(0, flight.launch.nodes - seen.get(token, 0))
+            if nodes and not flight.instance_ids:
+                missing[flight.launch.pool] = missing.get(flight.launch.pool, 0) + nodes
+        return missing
+
+    @cached_property
+    def alive_nodes(self) -> Mapping[str, int]:
+        """By burst pool: machines alive or asked for. What ceilings count."""
+        count = dict(self.unseen_nodes)
+        for instance in self.snapshot.instances:
+            if instance.state is not InstanceState.TERMINATED:
+                count[instance.pool] = count.get(instance.pool, 0) + 1
+        return count
+
+    def shares(self, job: Job) -> tuple[tuple[str, int], ...]:
+        """(node, GPUs) of a running job, as told by the scheduler or as its shape implies."""
+        if job.node_gpus:
+            return tuple(zip(job.node_ids, job.node_gpus, strict=True))
+        pool = self.policy.pools.get(job.pool)
+        per_node = pool.gpus_per_node if pool else job.gpus
+        parts = gang_shares(job.gpus, nodes=len(job.node_ids), gpus_per_node=per_node)
+        used = {n: self.nodes[n].gpus - (self.nodes[n].free_gpus or 0) for n in job.node_ids if n in self.nodes}
+        order = sorted(job.node_ids, key=lambda n: -used.get(n, 0))
+        return tuple(zip(order, parts, strict=False))
+
+    # Writing decisions into the picture
+
+    def mark(self) -> tuple[int, int]:
+        """A point to roll back to."""
+        return len(self.journal), len(self.placed)
+
+    def roll_back(self, mark: tuple[int, int]) -> None:
+        """Take back everything placed, lifted and kept since the mark."""
+        roll_back(self.journal, mark[0])
+        while len(self.placed) > mark[1]:
+            self.placed.popitem()
+
+    def lift(self, job: Job) -> None:
+        """A running job leaves its nodes."""
+        parts = max(1, len(job.node_ids))
+        for node_id, gpus in self.shares(job):
+            node = self.nodes.get(node_id)
+            if node is not None and node.pool in self.floors:
+                self.floors[node.pool].change(
+                    node_id, gpus=-gpus, cpus=-(job.cpus // parts), memory_gib=-job.memory_gib / parts
+                )
+
+    def place(self, job: Job, pool: str, node_ids: tuple[str, ...]) -> None:
+        """A pending or lifted job takes these nodes; a mark rolls it back."""
+        self.floors[pool].place(job, node_ids)
+
+    def keep(self, job: Job, node_ids: tuple[str, ...]) -> None:
+        """The placement stands: no later step touches this job."""
+        self.placed[job.id] = node_ids
+
+    def waiting(self) -> list[Job]:
+        """Pending demand that no step has placed yet, in order of urgency."""
+        return [job for job in self.pending if job.id not in self.placed]

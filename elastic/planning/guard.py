@@ -1,0 +1,203 @@
+"""The last word over every action: sources, mode, money, ceilings. What it stops moves to `withheld` with the rule.
+
+A launch of single nodes may be cut down to what a rule leaves; a gang is let through whole or withheld whole.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from math import ceil
+
+from elastic.planning.desk import Desk
+from elastic.planning.plan import (
+    Action,
+    Cordon,
+    Displace,
+    Drain,
+    Launch,
+    Move,
+    Route,
+    Terminate,
+    Uncordon,
+    Withheld,
+)
+from elastic.planning.policy import Mode
+from elastic.planning.state import ControllerMode
+from providers.facts import InstanceState
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What the actions let through so far add up to."""
+
+    launched: dict[str, int] = field(default_factory=dict)  # nodes by pool
+    launched_usd_per_hour: float = 0.0
+    team_gpus: dict[str, int] = field(default_factory=dict)
+    removed: dict[str, int] = field(default_factory=dict)  # nodes by pool
+
+
+def guard(desk: Desk, actions: Iterable[Action]) -> tuple[list[Action], list[Withheld]]:
+    """Split the actions into those that may be done and those withheld."""
+    allowed: list[Action] = []
+    withheld: list[Withheld] = []
+    counts = _Counts()
+    blind = _blind_clusters(desk), bool(desk.snapshot.trouble("cloud:"))
+    for action in actions:
+        stopped = _source_rule(desk, action, *blind) or _mode_rule(desk, action)
+        if stopped:
+            withheld.append(Withheld(action=action, rule=stopped[0], detail=stopped[1]))
+        elif isinstance(action, Launch):
+            kept, rest = _limit_launch(desk, action, counts)
+            allowed += [kept] if kept else []
+            withheld += [rest] if rest else []
+        elif isinstance(action, Terminate):
+            rest = _limit_removal(desk, action, counts)
+            if rest:
+                withheld.append(rest)
+            else:
+                allowed.append(action)
+        else:
+            allowed.append(action)
+    return allowed, withheld
+
+
+def _blind_clusters(desk: Desk) -> frozenset[str]:
+    return frozenset(r.source.removeprefix("cluster:") for r in desk.snapshot.trouble("cluster:"))
+
+
+def _source_rule(desk: Desk, action: Action, blind: frozenset[str], cloud_blind: bool) -> tuple[str, str] | None:
+    """No facts, no action: an unreadable source stops everything that rests on it."""
+    match action:
+        case Launch():
+            cluster = desk.pool(action.pool).cluster
+            if cluster in blind or cloud_blind:
+                return (
+                    "source_unreadable",
+                    "a source could not be read whole: nothing is bought on old facts",
+                )
+        case Terminate():
+            cluster = action.cluster or desk.pool(action.pool).cluster
+            if cluster in blind or cloud_blind:
+                return "source_unreadable", "a source could not be read whole: nothing is removed on old facts"
+        case Route() | Move() | Displace() | Drain() | Cordon() | Uncordon():
+            if action.cluster in blind:
+                return "source_unreadable", f"cluster {action.cluster} could not be read whole"
+    return None
+
+
+def _mode_rule(desk: Desk, action: Action) -> tuple[str, str] | None:
+    if desk.policy.mode is Mode.OBSERVE:
+        return "mode_observe", "the policy only observes"
+    if desk.policy.mode is Mode.ADVISE:
+        return "mode_advise", "the policy only advises"
+    if desk.state.mode is ControllerMode.PAUSED:
+        return "paused", desk.state.mode_reason or "the controller is paused"
+    if desk.state.mode is ControllerMode.PROTECTED and isinstance(action, Launch):
+        return "protected", desk.state.mode_reason or "protected mode holds launches"
+    return None
+
+
+def _limit_launch(desk: Desk, launch: Launch, counts: _Counts) -> tuple[Launch | None, Withheld | None]:
+    """The launch, cut to the nodes that every ceiling leaves, and the rest as withheld."""
+    price = launch.offerings[0].price_usd_per_hour or 0.0
+    nodes, rule, detail = launch.nodes, "", ""
+    for left, name, words in _launch_ceilings(desk, launch, price, counts):
+        if left < nodes:
+            nodes, rule, detail = max(0, left), name, words
+    if nodes < launch.nodes and (launch.gang or nodes == 0):
+        return None, Withheld(action=launch, rule=rule, detail=detail)
+    counts.launched[launch.pool] = counts.launched.get(launch.pool, 0) + nodes
+    counts.launched_usd_per_hour += nodes * price
+    counts.team_gpus[launch.team] = counts.team_gpus.get(launch.team, 0) + nodes * desk.pool(launch.pool).gpus_per_node
+    if nodes == launch.nodes:
+        return launch, None
+    rest = replace(launch, nodes=launch.nodes - nodes, token=f"{launch.token}-rest")
+    return replace(launch, nodes=nodes), Withheld(action=rest, rule=rule, detail=detail)
+
+
+def _launch_ceilings(desk: Desk, launch: Launch, price: float, counts: _Counts) -> Iterable[tuple[int, str, str]]:
+    """(nodes left, rule, words) for every ceiling that can hold this launch."""
+    pool, guard_rules = desk.pool(launch.pool), desk.policy.guard
+    asked = sum(counts.launched.values())
+    yield (
+        guard_rules.launch_ceiling_nodes - asked,
+        "launch_ceiling",
+        (f"at most {guard_rules.launch_ceiling_nodes} nodes are launched in one tick"),
+    )
+    alive = desk.alive_nodes.get(launch.pool, 0) + counts.launched.get(launch.pool, 0)
+    yield (
+        pool.max_nodes - alive,
+        "pool_ceiling",
+        (f"pool {launch.pool} has {alive} of at most {pool.max_nodes} nodes alive or asked for"),
+    )
+    memory = desk.state.pools.get(launch.pool)
+    if memory is not None and len(memory.losses) > guard_rules.losses_per_hour:
+        yield 0, "losses", f"{len(memory.losses)} nodes of {launch.pool} were taken back within an hour"
+    yield from _money_ceilings(desk, launch, price, counts)
+    yield from _team_ceilings(desk, launch, counts)
+
+
+def _money_ceilings(desk: Desk, launch: Launch, price: float, counts: _Counts) -> Iterable[tuple[int, str, str]]:
+    """Nodes that the caps leave. A cap per day or month must carry what runs, to the end of an hour."""
+    if price <= 0:
+        return
+    money, spend = desk.policy.money, desk.state.spend
+    running = counts.launched_usd_per_hour + sum(
+        i.price_usd_per_hour for i in desk.snapshot.instances if i.state is not InstanceState.TERMINATED
+    )
+    if money.usd_per_hour is not None:
+        left = int((money.usd_per_hour - running) / price + 1e-9)
+        yield left, "budget_hour", f"{running:.2f} of {money.usd_per_hour:.2f} USD an hour are spoken for"
+    day_usd = spend.usd_day if spend.day == _day(desk.at) else 0.0
+    month_usd = spend.usd_month if spend.month == _day(desk.at)[:7] else 0.0
+    if money.usd_per_day is not None:
+        left = int((money.usd_per_day - day_usd - running) / price + 1e-9)
+        yield (
+            left,
+            "budget_day",
+            f"{day_usd:.2f} spent and {running:.2f} an hour running of {money.usd_per_day:.2f} USD a day",
+        )
+    if money.usd_per_month is not None:
+        left = int((money.usd_per_month - month_usd - running) / price + 1e-9)
+        yield left, "budget_month", f"{month_usd:.2f} spent of {money.usd_per_month:.2f} USD a month"
+    if money.approval_above_usd is not None and not launch.lease_id:
+        left = int(money.approval_above_usd / price + 1e-9)
+        yield left, "approval", f"a launch above {money.approval_above_usd:.2f} USD an hour needs a person's approval"
+
+
+def _team_ceilings(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tuple[int, str, str]]:
+    team = desk.policy.teams.get(launch.team)
+    if team is None:
+        return
+    pool = desk.pool(launch.pool)
+    if team.burst_ceiling_gpus is not None:
+        held = counts.team_gpus.get(launch.team, 0) + sum(
+            i.gpus for i in desk.snapshot.instances if i.team == launch.team and i.state is not InstanceState.TERMINATED
+        )
+        left = (team.burst_ceiling_gpus - held) // pool.gpus_per_node
+        yield left, "team_ceiling", f"team {launch.team} holds {held} of {team.burst_ceiling_gpus} burst GPUs"
+    spend = desk.state.spend
+    day_usd = spend.team_usd_day.get(launch.team, 0.0) if spend.day == _day(desk.at) else 0.0
+    month_usd = spend.team_usd_month.get(launch.team, 0.0) if spend.month == _day(desk.at)[:7] else 0.0
+    for spent, cap, word in (
+        (day_usd, team.budget.usd_per_day, "day"),
+        (month_usd, team.budget.usd_per_month, "month"),
+    ):
+        if cap is not None and spent >= cap:
+            yield 0, f"team_budget_{word}", f"team {launch.team} spent {spent:.2f} of {cap:.2f} USD this {word}"
+
+
+def _limit_removal(desk: Desk, action: Terminate, counts: _Counts) -> Withheld | None:
+    """At most a share of a pool's machines goes in one tick, whatever the cause; one may always go."""
+    alive = desk.alive_nodes.get(action.pool, 0)
+    ceiling = max(1, ceil(desk.policy.guard.removal_ceiling * alive))
+    removed = counts.removed.get(action.pool, 0)
+    if removed >= ceiling:
+        detail = f"at most {ceiling} of {alive} machines of {action.pool} go in one tick"
+        return Withheld(action=action, rule="removal_ceiling", detail=detail)
+    counts.removed[action.pool] = removed + 1
+    return None
+
+
+def _day(at: datetime) -> str:
+    return f"{at:%Y-%m-%d}"

@@ -1,0 +1,272 @@
+"""Which running jobs change place: home, make room, swap, consolidate. What each earns and what it costs.
+
+A move costs a restart on all the job's GPUs, so every lever here compares GPU-seconds earned with GPU-seconds lost.
+Called by `planner`: `make_room` before waiting work is sent out, `swap` for work that cannot move, `empty_nodes` last.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from elastic.planning.desk import Desk, Family
+from elastic.planning.placement import Floor, gang_shares
+from elastic.planning.plan import Action, Move, Purpose, Route
+from providers.facts import Job
+
+# A move must earn more than it loses by this factor: the time a job has left is only an estimate.
+EARN_OVER_LOSS = 1.5
+# How long an emptied cloud node would otherwise have been kept, at most: beyond this the queue has changed anyway.
+KEEP_CAP_S = 4 * 3600.0
+# Attempts of one lever in one tick; the next tick goes on. Bounds the work of a tick with a long queue.
+MAX_TRIES = 24
+
+Placement = tuple[Job, str, tuple[str, ...]]
+
+
+def make_room(desk: Desk) -> list[Action]:
+    """Pack small checkpointable on-prem jobs together so that waiting work starts at home."""
+    actions: list[Action] = []
+    tried: set[tuple[str, int, int]] = set()
+    for job in desk.waiting():
+        family = desk.family(job)
+        shape = (family.key, job.gpus, job.nodes)
+        if shape in tried or not family.burst:
+            continue
+        for pool in family.onprem:
+            found = _clear(desk, job, pool, (pool,), limit_gpus=job.gpus)
+            if found:
+                actions += _moves(desk, found, Purpose.MAKE_ROOM, f"makes room at home for waiting job {job.id}")
+                actions.append(_start(desk, job, pool, "starts at home: smaller work was packed together"))
+                break
+        else:
+            tried.add(shape)
+            if len(tried) >= MAX_TRIES:
+                break
+    return actions
+
+
+def swap(desk: Desk, job: Job) -> list[Action]:
+    """A job that cannot move takes the on-prem place of checkpointable work, which goes to free cloud nodes."""
+    family = desk.family(job)
+    for pool in family.onprem:
+        found = _clear(desk, job, pool, (pool, *family.burst), limit_gpus=2 * job.gpus)
+        if found:
+            reason = f"leaves its place at home to job {job.id}, which cannot be moved later"
+            return [
+                *_moves(desk, found, Purpose.SWAP, reason),
+                _start(desk, job, pool, "starts at home in the place of work that can move"),
+            ]
+    return []
+
+
+def _start(desk: Desk, job: Job, pool: str, reason: str) -> Route:
+    """The waiting job takes the nodes that `_clear` reserved."""
+    return Route(job_id=job.id, cluster=job.cluster, pool=pool, node_ids=desk.placed[job.id], reason=reason)
+
+
+def _moves(desk: Desk, found: list[Placement], purpose: Purpose, reason: str) -> list[Action]:
+    return [
+        Move(
+            job_id=job.id,
+            cluster=job.cluster,
+            from_node_ids=job.node_ids,
+            to_pool=pool,
+            to_node_ids=node_ids,
+            purpose=purpose,
+            reason=f"{reason}; costs {job.gpus} GPUs a restart of {desk.class_of(job).restart_cost_s:.0f} s",
+        )
+        for job, pool, node_ids in found
+    ]
+
+
+def _clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gpus: int) -> list[Placement]:
+    """Free nodes of `pool` for the job by moving others to `targets`; [] (and nothing changed) if it cannot be done
+    with at most `limit_gpus` GPUs moved. On success the job and the moved ones are placed and kept."""
+    if sum(desk.floors[t].free_gpus for t in targets) < job.gpus:
+        return []
+    floor, mark = desk.floors[pool], desk.mark()
+    lifted: dict[str, Job] = {}
+    chosen: list[str] = []
+    shares = gang_shares(job.gpus, nodes=job.nodes, gpus_per_node=floor.gpus_per_node)
+    for share in shares:
+        pick = _cheapest(desk, floor, share, chosen, lifted)
+        if pick is None:
+            desk.roll_back(mark)
+            return []
+        node_id, movable = pick
+        chosen.append(node_id)
+        for moved in movable:
+            desk.lift(moved)
+            lifted[moved.id] = moved
+        if sum(j.gpus for j in lifted.values()) > limit_gpus:
+            desk.roll_back(mark)
+            return []
+    if not lifted or len({floor.slots[n].zone for n in chosen}) > 1:
+        desk.roll_back(mark)
+        return []
+    desk.place(job, pool, tuple(chosen))
+    found = _relocate(desk, lifted.values(), targets)
+    if not found:
+        desk.roll_back(mark)
+        return []
+    desk.keep(job, tuple(chosen))
+    for moved, _, node_ids in found:
+        desk.keep(moved, node_ids)
+    return found
+
+
+def _cheapest(
+    desk: Desk, floor: Floor, share: int, chosen: list[str], lifted: dict[str, Job]
+) -> tuple[str, list[Job]] | None:
+    """The node that gives `share` free GPUs by lifting the fewest GPUs, and what to lift; None if no node can."""
+    best: tuple[int, str, list[Job]] | None = None
+    for free in range(floor.gpus_per_node, -1, -1):
+        for node_id, slot in floor.buckets[free].items():
+            if node_id in chosen or slot.gpus < share:
+                continue
+            if slot.free_gpus >= share:
+                return node_id, []
+            if best is not None and share - slot.free_gpus >= best[0]:
+                continue
+            picked = _fewest(desk, node_id, share - slot.free_gpus, lifted)
+            cost = sum(j.gpus for j in picked)
+            if picked and (best is None or cost < best[0]):
+                best = (cost, node_id, picked)
+    return (best[1], best[2]) if best else None
+
+
+def _fewest(desk: Desk, node_id: str, gpus: int, lifted: dict[str, Job]) -> list[Job]:
+    """Movable single-node jobs of a node that together hold at least `gpus`, with little more; [] if there are none."""
+    movable = [
+        j for j in desk.node_jobs.get(node_id, ()) if len(j.node_ids) == 1 and j.id not in lifted and desk.may_move(j)
+    ]
+    single = min((j for j in movable if j.gpus >= gpus), key=lambda j: (j.gpus, j.id), default=None)
+    if single is not None and single.gpus == gpus:
+        return [single]
+    picked: list[Job] = []
+    left = gpus
+    for job in sorted(movable, key=lambda j: (-j.gpus, j.id)):
+        if left > 0 and job.gpus <= max(left, 1):
+            picked.append(job)
+            left -= job.gpus
+    if left > 0:
+        return [single] if single else []
+    if single is not None and single.gpus <= sum(j.gpus for j in picked):
+        return [single]
+    return picked
+
+
+def _relocate(desk: Desk, jobs: Iterable[Job], targets: tuple[str, ...]) -> list[Placement]:
+    """Place lifted jobs, largest first, on the first target with room; [] if one finds none."""
+    found: list[Placement] = []
+    for job in sorted(jobs, key=lambda j: (-j.gpus, j.id)):
+        for pool in targets:
+            node_ids = desk.floors[pool].fit(job)
+            if node_ids and set(node_ids) != set(job.node_ids):
+                desk.place(job, pool, node_ids)
+                found.append((job, pool, node_ids))
+                break
+        else:
+            return []
+    return found
+
+
+def empty_nodes(desk: Desk) -> list[Action]:
+    """Empty cloud nodes: their work goes home, or onto other rented nodes that have room. Emptied nodes are given
+    back by `scale_in`."""
+    actions: list[Action] = []
+    for family in desk.families:
+        if family.burst:
+            actions += _empty_family(desk, family)
+    return actions
+
+
+def _empty_family(desk: Desk, family: Family) -> list[Action]:
+    home_free = sum(desk.floors[p].free_gpus for p in family.onprem)
+    actions: list[Action] = []
+    for tries, (pool, node_id, used) in enumerate(_busy_nodes(desk, family)):
+        away_free = sum(desk.floors[p].free_gpus for p in family.burst)
+        if used > home_free + away_free or tries >= MAX_TRIES:
+            break
+        moved = _empty(desk, family, pool, node_id)
+        actions += moved
+        home_free = sum(desk.floors[p].free_gpus for p in family.onprem)
+    return actions
+
+
+def _busy_nodes(desk: Desk, family: Family) -> Iterator[tuple[str, str, int]]:
+    """Rented nodes that run something, least used first."""
+    rows = [
+        (slot.used_gpus, node_id, pool)
+        for pool in family.burst
+        for node_id, slot in desk.floors[pool].slots.items()
+        if slot.used_gpus > 0
+    ]
+    for used, node_id, pool in sorted(rows):
+        yield pool, node_id, used
+
+
+def _empty(desk: Desk, family: Family, pool: str, node_id: str) -> list[Action]:
+    """Move everything off one node if all of it may move, finds a place, and the emptied nodes earn it."""
+    jobs = desk.node_jobs.get(node_id, [])
+    if not jobs or not all(desk.may_move(j) for j in jobs):
+        return []
+    mark, touched = desk.mark(), frozenset(n for j in jobs for n in j.node_ids)
+    keep_s = min(KEEP_CAP_S, max(desk.time_left_s(j) for j in jobs))
+    loss = sum(j.gpus * desk.class_of(j).restart_cost_s for j in jobs)
+    if len(touched) * desk.pool(pool).gpus_per_node * keep_s < EARN_OVER_LOSS * loss:
+        return []
+    for job in jobs:
+        desk.lift(job)
+    emptied = [n for n in touched if (s := desk.floors[pool].slots.get(n)) and s.used_gpus == 0]
+    found, room = _find_homes(desk, family, jobs, touched)
+    earned = len(emptied) * desk.pool(pool).gpus_per_node * keep_s
+    loss += sum(j.gpus * desk.class_of(j).restart_cost_s for j, _, _ in room)
+    if not found or earned < EARN_OVER_LOSS * loss:
+        desk.roll_back(mark)
+        return []
+    for job, _, node_ids in (*found, *room):
+        desk.keep(job, node_ids)
+    reason = f"empties {len(emptied)} rented node(s)"
+    home = [f for f in found if f[1] in family.onprem]
+    away = [f for f in found if f[1] not in family.onprem]
+    return [
+        *_moves(desk, room, Purpose.MAKE_ROOM, "packed together so that cloud work comes home"),
+        *_moves(desk, home, Purpose.HOME, reason),
+        *_moves(desk, away, Purpose.CONSOLIDATE, reason),
+    ]
+
+
+def _find_homes(
+    desk: Desk, family: Family, jobs: list[Job], touched: frozenset[str]
+) -> tuple[list[Placement], list[Placement]]:
+    """Places for lifted jobs, and the on-prem jobs packed together to make them; ([], []) if one finds none."""
+    found: list[Placement] = []
+    room: list[Placement] = []
+    empty = frozenset(n for p in family.burst for n, s in desk.floors[p].slots.items() if s.used_gpus == 0)
+    for job in sorted(jobs, key=lambda j: (-j.gpus, j.id)):
+        spot = _spot(desk, family, job, touched | empty)
+        if spot is None:
+            packed = _pack_home(desk, family, job)
+            if packed is None:
+                return [], []
+            spot, more = packed
+            room += more
+        found.append(spot)
+    return found, room
+
+
+def _spot(desk: Desk, family: Family, job: Job, without: frozenset[str]) -> Placement | None:
+    for pool in (*family.onprem, *family.burst):
+        node_ids = desk.floors[pool].fit(job, without=without)
+        if node_ids:
+            desk.place(job, pool, node_ids)
+            return job, pool, node_ids
+    return None
+
+
+def _pack_home(desk: Desk, family: Family, job: Job) -> tuple[Placement, list[Placement]] | None:
+    """Make room at home for cloud work, by moving at most as many GPUs as it brings home."""
+    for pool in family.onprem:
+        room = _clear(desk, job, pool, (pool,), limit_gpus=job.gpus)
+        if room:
+            return (job, pool, desk.placed[job.id]), room
+    return None

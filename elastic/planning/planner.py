@@ -1,0 +1,105 @@
+"""The decision: the steps in order, nothing else. Called by the controller, policy check, replay and the command line.
+
+Policy check, dry run, replay and production all call this same function.
+"""
+
+from datetime import datetime, timedelta
+from hashlib import blake2b
+
+from elastic.planning.cache_groups import cache_actions
+from elastic.planning.cost import plan_cost
+from elastic.planning.desk import Desk
+from elastic.planning.guard import guard
+from elastic.planning.moves import empty_nodes, make_room, swap
+from elastic.planning.outlook import due_in_s, is_due
+from elastic.planning.plan import Action, Plan
+from elastic.planning.policy import Policy
+from elastic.planning.routing import displace_for, mend_gangs, to_cloud, use_what_is_paid, waits
+from elastic.planning.scale_in import leave_interrupted, next_release_s, scale_in
+from elastic.planning.scale_out import scale_out
+from elastic.planning.snapshot import Snapshot
+from elastic.planning.state import ControllerState
+from elastic.planning.target import keep_nodes, targets
+from forecast.forecaster import Forecasts
+
+
+def make_plan(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: ControllerState) -> Plan:
+    """One decision. Pure: the same inputs give the same plan, to the byte.
+
+    Order: mend and leave what breaks; use home (make room, displace); use what is paid; bring work home; buy for what
+    must go out; give back what is idle; caches; and the guard over all of it.
+    """
+    desk = Desk(snapshot, forecasts, policy, state)
+    actions: list[Action] = [*leave_interrupted(desk), *mend_gangs(desk)]
+    if desk.pending:
+        actions += make_room(desk)
+        actions += _send_out(desk)
+    actions += empty_nodes(desk)
+    keep = keep_nodes(desk)
+    launches, served = scale_out(desk, keep)
+    actions += launches
+    actions += scale_in(desk, keep, wanted_soon=bool(served))
+    actions += cache_actions(desk)
+    allowed, withheld = guard(desk, actions)
+    return Plan(
+        id=_plan_id(snapshot, forecasts, policy, state),
+        at=snapshot.at,
+        policy_hash=policy.content_hash,
+        forecast_ids=tuple(f.id for f in forecasts.demand.values()),
+        targets=targets(desk),
+        actions=tuple(allowed),
+        withheld=tuple(withheld),
+        waits=waits(desk, served),
+        cost=plan_cost(snapshot, allowed),
+        notes=tuple(f"{r.source}: {r.error}" for r in snapshot.trouble()),
+        next_look_at=_next_look(desk),
+    )
+
+
+def _send_out(desk: Desk) -> list[Action]:
+    """Waiting work onto rented nodes that are ready, and urgent work into the place of lower classes."""
+    actions: list[Action] = []
+    for job in desk.waiting():
+        if job.id in desk.placed:
+            continue
+        family = desk.family(job)
+        if desk.class_of(job).may_displace:
+            actions += displace_for(desk, job, family)
+            if job.id in desk.placed:
+                continue
+        due = is_due(desk, job, family)
+        spot = use_what_is_paid(desk, job, family, due=due)
+        if spot is None:
+            continue
+        if not desk.is_checkpointable(job) and (swapped := swap(desk, job)):
+            actions += swapped
+        elif due or desk.is_checkpointable(job):
+            pool, node_ids = spot
+            desk.place(job, pool, node_ids)
+            desk.keep(job, node_ids)
+            reason = "its wait target is near" if due else "rented nodes have room"
+            actions.append(to_cloud(job, pool, node_ids, reason))
+    return actions
+
+
+def _plan_id(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: ControllerState) -> str:
+    """A hash of the inputs: what was seen (by id, state and place), forecast, wanted and remembered."""
+    digest = blake2b(digest_size=8)
+    digest.update(f"{snapshot.at.isoformat()}|{policy.content_hash}|{state.tick}|{state.mode}".encode())
+    digest.update("|".join(f.id for f in forecasts.demand.values()).encode())
+    digest.update("|".join([f"{j.id}{j.attempt}{j.state}" for j in snapshot.jobs]).encode())
+    digest.update("|".join([f"{n.id}{n.free_gpus}" for n in snapshot.nodes]).encode())
+    return digest.hexdigest()
+
+
+def _next_look(desk: Desk) -> datetime | None:
+    """When time alone may change the decision: a job becomes due, an idle node reaches its limit."""
+    seconds = [
+        wait_s
+        for job in desk.waiting()
+        if desk.burst_pools(job) and (wait_s := due_in_s(desk, job, desk.family(job))) > 0
+    ]
+    release_s = next_release_s(desk)
+    if release_s is not None:
+        seconds.append(release_s)
+    return desk.at + timedelta(seconds=min(seconds)) if seconds else None

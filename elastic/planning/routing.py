@@ -1,0 +1,136 @@
+"""Wait or burst, per pending job, and whom an urgent job may displace.
+
+A job waits at home until its predicted on-prem wait breaks its class's wait target; urgent ones (target shorter than
+the lead time) do not wait at all. Rented capacity that is idle anyway takes waiting work at once.
+"""
+
+from elastic.planning.desk import Desk, Family
+from elastic.planning.outlook import predicted_starts_s
+from elastic.planning.plan import Action, Displace, Route, Wait
+from providers.facts import Job, NodeState
+
+# An idle rented node takes work that is not due yet only if it fills at least this share of the node:
+# a small job on an empty node would keep eight GPUs paid for the sake of one.
+FILL_SHARE = 0.5
+
+
+def use_what_is_paid(desk: Desk, job: Job, family: Family, *, due: bool) -> tuple[str, tuple[str, ...]] | None:
+    """Rented nodes that are ready and have room for the job, and their pool. Work that is not due only fills up
+    nodes that are in use anyway, or fills an idle one well."""
+    for pool in desk.burst_pools(job):
+        floor = desk.floors[pool]
+        if floor.free_gpus < job.gpus:
+            continue
+        well_filled = job.gpus >= FILL_SHARE * floor.gpus_per_node * job.nodes
+        only = None if due or well_filled else {n for n, s in floor.slots.items() if s.used_gpus > 0}
+        node_ids = floor.fit(job, only=only)
+        if node_ids:
+            return pool, node_ids
+    return None
+
+
+def displace_for(desk: Desk, job: Job, family: Family) -> list[Action]:
+    """Whom an urgent job takes the place of at home: lower classes that allow it, fewest GPUs first, all or nothing."""
+    rules = desk.class_of(job)
+    if not rules.may_displace:
+        return []
+    for pool in family.onprem:
+        floor, mark = desk.floors[pool], desk.mark()
+        victims = sorted(
+            (
+                other
+                for other in desk.running.values()
+                if other.pool == pool
+                and desk.class_of(other).may_be_displaced
+                and desk.class_of(other).rank < rules.rank
+                and other.id not in desk.placed
+            ),
+            key=lambda v: (desk.class_of(v).rank, v.gpus, v.id),
+        )
+        lifted: list[Job] = []
+        node_ids = floor.fit(job)
+        for victim in victims:
+            if node_ids:
+                break
+            desk.lift(victim)
+            lifted.append(victim)
+            node_ids = floor.fit(job)
+        if not node_ids:
+            desk.roll_back(mark)
+            continue
+        return _displace(desk, job, pool, node_ids, _needed(desk, job, pool, node_ids, lifted))
+    return []
+
+
+def _needed(desk: Desk, job: Job, pool: str, node_ids: tuple[str, ...], lifted: list[Job]) -> list[Job]:
+    """Of the lifted jobs only those that sit on the chosen nodes must go."""
+    chosen = set(node_ids)
+    return [victim for victim in lifted if chosen & set(victim.node_ids)]
+
+
+def _displace(desk: Desk, job: Job, pool: str, node_ids: tuple[str, ...], victims: list[Job]) -> list[Action]:
+    desk.place(job, pool, node_ids)
+    desk.keep(job, node_ids)
+    actions: list[Action] = []
+    for victim in victims:
+        desk.keep(victim, ())
+        actions.append(
+            Displace(
+                job_id=victim.id,
+                cluster=victim.cluster,
+                for_job_id=job.id,
+                reason=f"class {victim.job_class} gives way to urgent job {job.id}",
+            )
+        )
+    reason = "urgent: starts at once in the place of lower classes" if victims else "urgent: starts at home"
+    actions.append(Route(job_id=job.id, cluster=job.cluster, pool=pool, node_ids=node_ids, reason=reason))
+    return actions
+
+
+def to_cloud(job: Job, pool: str, node_ids: tuple[str, ...], reason: str) -> Route:
+    """The job starts on rented nodes that are ready."""
+    return Route(job_id=job.id, cluster=job.cluster, pool=pool, node_ids=node_ids, reason=reason)
+
+
+def waits(desk: Desk, bursting: set[str]) -> tuple[Wait, ...]:
+    """Words for everyone who still waits, one entry for jobs of one shape and reason."""
+    groups: dict[tuple[str, str, float | None], list[str]] = {}
+    for family in desk.families:
+        own = [j for j in desk.waiting() if desk.family(j) is family]
+        if not own:
+            continue
+        starts = predicted_starts_s(desk, family, own)
+        for job in own:
+            rule, detail = _words(desk, job, family, starts[job.id], bursting)
+            groups.setdefault((rule, detail, None), []).append(job.id)
+    for job in desk.not_demand:
+        groups.setdefault((job.pending_reason.value, "capacity would not cure this", None), []).append(job.id)
+    return tuple(Wait(job_ids=tuple(ids), rule=rule, detail=detail) for (rule, detail, _), ids in groups.items())
+
+
+def _words(desk: Desk, job: Job, family: Family, start_s: float, bursting: set[str]) -> tuple[str, str]:
+    target_min = desk.class_of(job).wait_target_s / 60
+    if job.id in bursting:
+        return "coming", "rented nodes are on their way for it"
+    if not desk.burst_pools(job):
+        return "may_not_burst", f"{job.gpus} GPUs: its class stays at home until they are free"
+    if start_s <= desk.class_of(job).wait_target_s:
+        return (
+            "at_home_soon",
+            f"{job.gpus} GPUs: home should have room within its target of {target_min:.0f} min",
+        )
+    return "waits_for_target", f"{job.gpus} GPUs: sent out when its wait target of {target_min:.0f} min comes near"
+
+
+def mend_gangs(desk: Desk) -> list[Action]:
+    """A running gang that lost a node does no work on the others: it goes back into the queue as a whole (F012)."""
+    actions: list[Action] = []
+    for job in desk.running.values():
+        if len(job.node_ids) < 2:
+            continue
+        lost = [n for n in job.node_ids if n not in desk.nodes or desk.nodes[n].state is NodeState.DOWN]
+        if lost:
+            reason = f"gang lost {', '.join(lost)}: the rest would idle"
+            actions.append(Displace(job_id=job.id, cluster=job.cluster, for_job_id="", reason=reason))
+            desk.keep(job, ())
+    return actions

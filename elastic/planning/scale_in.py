@@ -1,0 +1,87 @@
+"""What to give back: rented nodes that are idle, machines that never joined, nodes the cloud takes away.
+
+Never a node with work, never on a forecast, never below what `target.keep_nodes` wants.
+"""
+
+from elastic.planning.desk import Desk
+from elastic.planning.plan import Action, Cordon, Drain, Terminate
+from providers.facts import Instance, InstanceState, InterruptionKind, Node, NodeState
+
+# From request to a node that runs jobs, at most; then it is a boot failure (capacity-anchors (d): GPU join 20 min).
+JOIN_DEADLINE_S = 1200.0
+
+
+def scale_in(desk: Desk, keep: dict[str, int], *, wanted_soon: bool) -> list[Action]:
+    """Terminations of idle rented nodes, of machines that come for nobody, and of boot failures."""
+    actions: list[Action] = []
+    instances = {i.id: i for i in desk.snapshot.instances if i.state is not InstanceState.TERMINATED}
+    alive = dict(desk.alive_nodes)
+    for instance in instances.values():
+        reason = _why_give_back(desk, instance, wanted_soon=wanted_soon)
+        if reason and (alive.get(instance.pool, 0) > keep.get(instance.pool, 0) or reason.startswith("never joined")):
+            alive[instance.pool] = alive.get(instance.pool, 0) - 1
+            node = desk.nodes.get(instance.node_id or "")
+            actions.append(
+                Terminate(
+                    instance_id=instance.id,
+                    cloud=instance.cloud,
+                    pool=instance.pool,
+                    reason=reason,
+                    node_id=node.id if node else None,
+                    cluster=node.cluster if node else None,
+                )
+            )
+    return actions
+
+
+def _why_give_back(desk: Desk, instance: Instance, *, wanted_soon: bool) -> str:
+    """Why this machine should go; '' if it should stay."""
+    pool = desk.policy.pools.get(instance.pool)
+    if pool is None or instance.state is InstanceState.TERMINATING:
+        return ""
+    age_s = (desk.at - instance.requested_at).total_seconds()
+    node = desk.nodes.get(instance.node_id or "")
+    if node is None or node.state is NodeState.JOINING:
+        if age_s > JOIN_DEADLINE_S:
+            return f"never joined within {JOIN_DEADLINE_S / 60:.0f} min of the request"
+        return "" if wanted_soon else "comes for nobody: the work it was for runs already"
+    if not _is_idle(desk, node) or age_s < pool.min_node_life_s:
+        return ""
+    idle_s = (desk.at - node.idle_since).total_seconds() if node.idle_since else 0.0
+    if idle_s >= pool.idle_release_s:
+        return f"idle for {idle_s / 60:.0f} min, limit {pool.idle_release_s / 60:.0f}"
+    return ""
+
+
+def _is_idle(desk: Desk, node: Node) -> bool:
+    """Known to run nothing, now and in this plan's picture. Unknown is not idle."""
+    slot = desk.floors[node.pool].slots.get(node.id) if node.pool in desk.floors else None
+    if node.state is NodeState.CORDONED:
+        return not node.job_ids and node.free_gpus == node.gpus
+    return slot is not None and slot.used_gpus == 0 and not node.job_ids and node.idle_since is not None
+
+
+def leave_interrupted(desk: Desk) -> list[Action]:
+    """Nodes the cloud announced to take: no new work, and what runs is requeued before the machine goes."""
+    actions: list[Action] = []
+    instances = {i.id: i for i in desk.snapshot.instances}
+    for notice in desk.snapshot.interruptions:
+        instance = instances.get(notice.instance_id)
+        node = desk.nodes.get(instance.node_id or "") if instance else None
+        if node is None or notice.kind is InterruptionKind.REBALANCE or node.state is NodeState.CORDONED:
+            continue
+        reason = f"{notice.kind.value} announced at {notice.noticed_at:%H:%M:%S} UTC"
+        actions.append(Cordon(node_id=node.id, cluster=node.cluster, reason=reason))
+        if node.job_ids:
+            actions.append(Drain(node_id=node.id, cluster=node.cluster, deadline=notice.ends_at, reason=reason))
+    return actions
+
+
+def next_release_s(desk: Desk) -> float | None:
+    """Seconds until the next idle node reaches its limit."""
+    waits = [
+        desk.pool(n.pool).idle_release_s - (desk.at - n.idle_since).total_seconds()
+        for n in desk.snapshot.nodes
+        if n.idle_since is not None and n.pool in desk.policy.pools and desk.pool(n.pool).place == "burst"
+    ]
+    return min((w for w in waits if w > 0), default=None)

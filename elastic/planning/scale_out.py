@@ -1,0 +1,213 @@
+"""What to rent: nodes for work that must go out now, and nodes wanted whatever the queue says.
+
+Gangs are whole or not at all and in one zone. Capacity that comes already is used up before anything is bought.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from hashlib import blake2b
+
+from elastic.planning.cost import price_usd_per_hour
+from elastic.planning.desk import Desk, Family
+from elastic.planning.outlook import NEVER_S, is_due, lead_time_s, predicted_starts_s
+from elastic.planning.placement import Floor
+from elastic.planning.plan import Launch
+from providers.facts import CapacityType, Job, Node, NodeState, Offering
+
+# A pool that has just come back is the worst place for a gang: of 16-node gangs 25 % live an hour in a pool under
+# 15 minutes old, 84 % in one over two hours old (capacity-anchors, survival table).
+YOUNG_POOL_S = 1800.0
+YOUNG_POOL_GANG_NODES = 8
+# "Home will not have room in time" must be clear before a job goes out early: predictions are rough.
+SURE_FACTOR = 2.0
+
+
+def scale_out(desk: Desk, keep: dict[str, int]) -> tuple[list[Launch], set[str]]:
+    """Launches, and the ids of waiting jobs for which capacity comes or is asked for."""
+    launches: list[Launch] = []
+    served: set[str] = set()
+    for family in desk.families:
+        if family.burst:
+            floors = {p: _coming_floor(desk, p) for p in family.burst}
+            need = _unserved(desk, family, floors, served)
+            launches += _buy_for(desk, family, need, served, start=len(launches))
+            launches += _buy_ahead(desk, family, keep, launches)
+    return launches, served
+
+
+def goes_out(desk: Desk, job: Job, family: Family, start_s: float) -> bool:
+    """Whether a waiting job is sent out now: it is due, or home clearly cannot take it within its target."""
+    if not desk.burst_pools(job):
+        return False
+    target_s = desk.class_of(job).wait_target_s
+    left_s = target_s - desk.waited_s(job)
+    return is_due(desk, job, family) or start_s == NEVER_S or start_s > SURE_FACTOR * max(left_s, target_s)
+
+
+def _unserved(desk: Desk, family: Family, floors: dict[str, Floor], served: set[str]) -> list[Job]:
+    """Work that goes out now and finds no room on capacity that comes already."""
+    waiting = [j for j in desk.waiting() if desk.family(j) is family]
+    if not waiting:
+        return []
+    starts = predicted_starts_s(desk, family, waiting)
+    need: list[Job] = []
+    for job in waiting:
+        if not goes_out(desk, job, family, starts[job.id]):
+            continue
+        for pool in desk.burst_pools(job):
+            node_ids = floors[pool].fit(job)
+            if node_ids:
+                floors[pool].place(job, node_ids)
+                served.add(job.id)
+                break
+        else:
+            need.append(job)
+    return need
+
+
+def _coming_floor(desk: Desk, pool_name: str) -> Floor:
+    """Capacity that is on its way, as if it were there."""
+    pool = desk.pool(pool_name)
+    coming = [_virtual(desk, pool_name, f"coming-{i.id}", i.zone) for i in desk.coming.get(pool_name, ())]
+    unseen = [_virtual(desk, pool_name, f"unseen-{n}", "") for n in range(desk.unseen_nodes.get(pool_name, 0))]
+    return Floor([*coming, *unseen], gpus_per_node=pool.gpus_per_node)
+
+
+def _virtual(desk: Desk, pool_name: str, node_id: str, zone: str) -> Node:
+    pool = desk.pool(pool_name)
+    return Node(
+        id=node_id,
+        cluster=pool.cluster,
+        pool=pool_name,
+        capacity_type=pool.capacity_types[0],
+        state=NodeState.READY,
+        gpus=pool.gpus_per_node,
+        free_gpus=pool.gpus_per_node,
+        cpus=pool.cpus_per_node,
+        free_cpus=pool.cpus_per_node,
+        memory_gib=pool.memory_gib_per_node,
+        free_memory_gib=pool.memory_gib_per_node,
+        zone=zone,
+    )
+
+
+def _buy_for(desk: Desk, family: Family, need: list[Job], served: set[str], *, start: int) -> list[Launch]:
+    """One launch a gang, one for all single-node work of the same pool and capacity types."""
+    launches: list[Launch] = []
+    singles: dict[tuple[str, tuple[CapacityType, ...]], list[Job]] = {}
+    for job in need:
+        for pool in desk.burst_pools(job):
+            types = desk.allowed_types(job, pool)
+            gang = job.nodes > 1
+            if not fits_pool(desk, job, pool) or not ranked(desk, pool, types, gang_nodes=job.nodes if gang else 0):
+                continue
+            served.add(job.id)
+            if gang:
+                reason = f"{job.gpus} GPUs on {job.nodes} nodes for job {job.id}, {_why(desk, job, family)}"
+                launches.append(_launch(desk, pool, types, job.nodes, [job], reason, start + len(launches)))
+            else:
+                singles.setdefault((pool, types), []).append(job)
+            break
+    for (pool, types), jobs in singles.items():
+        nodes = pack(desk, pool, jobs)
+        gpus = sum(j.gpus for j in jobs)
+        reason = f"{gpus} GPUs of {len(jobs)} job(s) on {nodes} node(s), {_why(desk, jobs[0], family)}"
+        launches.append(_launch(desk, pool, types, nodes, jobs, reason, start + len(launches)))
+    return launches
+
+
+def fits_pool(desk: Desk, job: Job, pool_name: str) -> bool:
+    """Whether an empty pool of this shape could hold the job at all."""
+    pool = desk.pool(pool_name)
+    nodes = max(1, job.nodes)
+    return (
+        job.gpus <= nodes * pool.gpus_per_node
+        and (not pool.cpus_per_node or job.cpus <= nodes * pool.cpus_per_node)
+        and (not pool.memory_gib_per_node or job.memory_gib <= nodes * pool.memory_gib_per_node)
+    )
+
+
+def pack(desk: Desk, pool_name: str, jobs: Iterable[Job]) -> int:
+    """Nodes that single-node jobs need, packed largest first (first-fit decreasing) by GPUs, CPUs and memory."""
+    floor = Floor([], gpus_per_node=desk.pool(pool_name).gpus_per_node)
+    for job in sorted(jobs, key=lambda j: (-j.gpus, -j.memory_gib, -j.cpus, j.id)):
+        node_ids = floor.fit(job)
+        if not node_ids:
+            node = _virtual(desk, pool_name, f"new-{len(floor.slots)}", "")
+            floor.add(node)
+            node_ids = (node.id,)
+        floor.place(job, node_ids)
+    return len(floor.slots)
+
+
+def _buy_ahead(desk: Desk, family: Family, keep: dict[str, int], launches: list[Launch]) -> list[Launch]:
+    """Nodes that are wanted whatever the queue says and are neither there nor coming nor just bought."""
+    more: list[Launch] = []
+    for pool in family.burst:
+        bought = sum(launch.nodes for launch in launches if launch.pool == pool)
+        missing = keep.get(pool, 0) - desk.alive_nodes.get(pool, 0) - bought
+        types = desk.pool(pool).capacity_types
+        if missing > 0 and ranked(desk, pool, types):
+            reason = f"{missing} node(s) ahead of need: minimum, lease, headroom or forecast ask for {keep[pool]}"
+            more.append(_launch(desk, pool, types, missing, [], reason, len(launches) + len(more)))
+    return more
+
+
+def ranked(desk: Desk, pool_name: str, types: tuple[CapacityType, ...], *, gang_nodes: int = 0) -> tuple[Offering, ...]:
+    """What the pool may rent now, best first: capacity types in the pool's order, then price. Offerings set aside,
+    without a price, or of another shape are left out; for large gangs, zones that have just come back go last."""
+    memory = desk.state.pools.get(pool_name)
+    if memory is not None and memory.paused_until is not None and desk.at < memory.paused_until:
+        return ()
+    key = (pool_name, types, gang_nodes >= YOUNG_POOL_GANG_NODES)
+    known = desk.ranked_cache.get(key)
+    if known is None:
+        rows = [row for o in desk.snapshot.offerings if (row := _rank(desk, pool_name, types, gang_nodes, o))]
+        known = desk.ranked_cache[key] = tuple(o for _, o in sorted(rows, key=lambda r: r[0]))
+    return known
+
+
+def _rank(
+    desk: Desk, pool_name: str, types: tuple[CapacityType, ...], gang_nodes: int, offering: Offering
+) -> tuple[tuple[int, bool, float, str], Offering] | None:
+    pool = desk.pool(pool_name)
+    if offering.cloud != pool.cloud or offering.gpu_model != pool.gpu_model or offering.gpus != pool.gpus_per_node:
+        return None
+    if offering.capacity_type not in types or (pool.zones and offering.zone not in pool.zones):
+        return None
+    if pool.instance_types and offering.instance_type not in pool.instance_types:
+        return None
+    aside = desk.state.unavailable.get(offering.key)
+    if aside is not None and desk.at < aside.until:
+        return None
+    price = price_usd_per_hour(offering, at=desk.at, guard=desk.policy.guard, last_good=desk.state.prices)
+    if price is None:
+        return None
+    up_s = (desk.at - offering.zone_up_since).total_seconds() if offering.zone_up_since else YOUNG_POOL_S
+    young = gang_nodes >= YOUNG_POOL_GANG_NODES and up_s < YOUNG_POOL_S
+    return (types.index(offering.capacity_type), young, price, offering.key), offering
+
+
+def _launch(
+    desk: Desk, pool: str, types: tuple[CapacityType, ...], nodes: int, jobs: list[Job], reason: str, number: int
+) -> Launch:
+    teams = {j.team for j in jobs}
+    gang = bool(jobs) and jobs[0].nodes > 1
+    seed = f"{desk.policy.content_hash}|{desk.at.isoformat()}|{desk.state.tick}|{pool}|{number}"
+    return Launch(
+        pool=pool,
+        nodes=nodes,
+        gang=gang,
+        offerings=ranked(desk, pool, types, gang_nodes=nodes if gang else 0),
+        token=blake2b(seed.encode(), digest_size=10).hexdigest(),
+        needed_by=desk.at + timedelta(seconds=desk.pool(pool).lead_time_s),
+        reason=reason,
+        team=teams.pop() if len(teams) == 1 else "",
+        job_ids=tuple(j.id for j in jobs),
+    )
+
+
+def _why(desk: Desk, job: Job, family: Family) -> str:
+    if is_due(desk, job, family):
+        return f"waited {desk.waited_s(job) / 60:.0f} min of {desk.class_of(job).wait_target_s / 60:.0f}"
+    return f"home is not predicted to have room; a launch takes {lead_time_s(desk, family) / 60:.0f} min"
