@@ -153,7 +153,7 @@ def resample(series: DemandSeries, step_s: int) -> DemandSeries:
     known = np.pad(np.where(series.gaps, -np.inf, series.gpus), (before, after), constant_values=-np.inf)
     highest = known.reshape(rows, ratio).max(axis=1)
     gaps = np.isneginf(highest)
-    marked: NDArray[np.bool_] = np.pad(series.marked, (before, after)).reshape(rows, ratio).any(axis=1)
+    marked = np.logical_or.reduce(np.pad(series.marked, (before, after)).reshape(rows, ratio), axis=1)
     return DemandSeries(
         key=series.key,
         start=datetime.fromtimestamp(begin, UTC),
