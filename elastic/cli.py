@@ -2,6 +2,8 @@
 
 import typer
 
+from elastic.commands import history
+
 app = typer.Typer(
     name="elastic",
     help="Rent GPU nodes only for what the site cannot carry, and bring work home.",
@@ -9,6 +11,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(history.app, name="history")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def write_history(history: History, path: Path) -> None:
     }
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: json.dumps(about).encode()})
+    replaced_whole(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+
+
+def replaced_whole(path: Path, write: Callable[[str], object]) -> None:
+    """Let `write` fill a temporary file beside `path`, then rename it: whole or absent, also when interrupted."""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as trouble:
@@ -45,7 +51,7 @@ def write_history(history: History, path: Path) -> None:
     os.close(handle)
     try:
         os.chmod(temporary, 0o644)  # mkstemp gives 0600; a history is for the team to read
-        pq.write_table(table, temporary, compression="zstd")
+        write(temporary)
         os.replace(temporary, path)
     except OSError as trouble:
         raise _unwritable(path, trouble) from trouble
