@@ -259,7 +259,7 @@ class DemandLog:
         for key, steps in self._steps.items():
             steps[slot] = max(steps.get(slot, 0.0), float(gpus.get(key, 0.0)))
             while len(steps) > self.max_steps:
-                del steps[min(steps) if slot == min(steps) else next(iter(steps))]
+                del steps[min(steps)]
         if marked:
             self._marked[slot] = None
             while len(self._marked) > self.max_steps:
