@@ -115,5 +115,6 @@ def _localised(times: "pd.Series[pd.Timestamp]", zone: ZoneInfo) -> "pd.Series[p
 
 
 def _unix(times: "pd.Series[pd.Timestamp]") -> Floats:
-    since = (times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
-    return np.array(since, dtype=np.float64)
+    """Unix seconds, NaN for NaT. Microseconds hold the years 1 to 9999; nanoseconds would not."""
+    micros = times.dt.as_unit("us")
+    return np.where(micros.isna(), np.nan, micros.astype("int64").to_numpy() / 1e6)

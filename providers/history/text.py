@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +50,9 @@ def read_lines(path: Path, options: ReadOptions | None = None) -> Iterator[tuple
     with path.open("rb") as raw:
         source: BinaryIO = raw
         if head.startswith(GZIP_MAGIC):
-            source = cast(BinaryIO, io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 18))
+            source = cast(
+                BinaryIO, gzip.GzipFile(fileobj=raw)
+            )  # a buffer around it would swallow a cut file's last rows
         try:
             while line := source.readline(MAX_LINE_BYTES + 1):
                 number += 1
@@ -76,7 +77,7 @@ def _decoded(line: bytes, number: int, path: Path) -> str:
             advice="Is this the right file? A history has one row a line",
         )
     text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace")
-    return text.rstrip("\r\n")
+    return text.rstrip("\r\n").replace("\r", " ")
 
 
 def delimiter_of(header: str) -> str:
@@ -90,16 +91,19 @@ class Table:
     def __init__(self, path: Path, options: ReadOptions, tally: Tally, *, delimiter: str | None = None) -> None:
         self.path, self._tally = path, tally
         self._lines = read_lines(path, options)
-        _, first = next(self._lines, (0, ""))
+        number, first = next(self._lines, (0, ""))
         if not first.strip():
             raise HistoryError(
-                "the file is empty" if not first else "the first line is blank",
+                "the first line is blank" if number else "the file is empty",
                 path=str(path),
                 line=1,
                 advice="A table needs a header line with the names of its columns",
             )
         self.delimiter = delimiter or delimiter_of(first)
-        self.header = [name.strip() for name in next(csv.reader([first], delimiter=self.delimiter))]
+        try:
+            self.header = [name.strip() for name in next(csv.reader([first], delimiter=self.delimiter))]
+        except csv.Error as trouble:
+            raise HistoryError(f"the header is not a table's ({trouble})", path=str(path), line=1) from trouble
         if len(self.header) > MAX_COLUMNS:
             raise HistoryError(f"the header has {len(self.header)} columns", path=str(path), line=1)
         twice = sorted({name for name in self.header if name and self.header.count(name) > 1})
