@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forecast.forecaster import DemandSeries, Floats
-from forecast.series import TOTAL, JobArrays, demand_series, resample, series_from_steps, sum_of, team_series
+from forecast.series import (
+    TOTAL,
+    JobArrays,
+    collapses,
+    demand_series,
+    mark,
+    resample,
+    series_from_steps,
+    sum_of,
+    team_series,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,9 +54,19 @@ def span_of(history: "History") -> tuple[datetime, datetime]:
     return _utc(first), _utc(max(last, first + 1))
 
 
-def demand_of(history: "History", *, step_s: int = 3600, teams: bool = True) -> dict[str, DemandSeries]:
-    """Demand by team and under `total`. An empty history gives no series. ValueError when a ready-made series is
-    coarser than `step_s` or does not divide it."""
+def demand_of(
+    history: "History", *, step_s: int = 3600, teams: bool = True, outages: bool = False
+) -> dict[str, DemandSeries]:
+    """Demand by team and under `total`. An empty history gives no series. `outages`: mark the steps in which the whole
+    site collapsed. ValueError when a ready-made series is coarser than `step_s` or does not divide it."""
+    demand = _demand_of(history, step_s=step_s, teams=teams)
+    if not outages or TOTAL not in demand:
+        return demand
+    spans = collapses(demand[TOTAL])
+    return {key: mark(series, spans) for key, series in demand.items()}
+
+
+def _demand_of(history: "History", *, step_s: int, teams: bool) -> dict[str, DemandSeries]:
     if history.series is not None:
         return _ready_made(history.series, have_s=history.step_s or 3600, step_s=step_s, teams=teams)
     if history.jobs.empty:
@@ -62,7 +82,7 @@ def demand_of(history: "History", *, step_s: int = 3600, teams: bool = True) -> 
 def _ready_made(rows: "pd.DataFrame", *, have_s: int, step_s: int, teams: bool) -> dict[str, DemandSeries]:
     fine: dict[str, DemandSeries] = {}
     for key, part in rows.groupby("key", sort=True, observed=True):
-        times_s = np.array([time.timestamp() for time in part["time_utc"]], dtype=np.float64)
+        times_s = part["time_utc"].dt.as_unit("us").astype("int64").to_numpy() / 1e6
         fine[str(key)] = series_from_steps(str(key), times_s=times_s, gpus=_floats(part, "gpus"), step_s=have_s)
     if fine and TOTAL not in fine:
         fine[TOTAL] = sum_of(list(fine.values()))

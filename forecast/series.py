@@ -18,6 +18,9 @@ TOTAL = "total"  # the key of the sum over all teams
 Span = tuple[datetime, datetime]
 # 400 days of 10-minute steps: a year and its holidays; older steps make room.
 MAX_LOG_STEPS = 57_600
+# 38 years of minutes: a longer grid is a wrong date that cleaning let through, not a history.
+MAX_STEPS = 20_000_000
+WEEK_S = 7 * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,6 +99,8 @@ def _grid(start: datetime, end: datetime, step_s: int) -> tuple[int, int]:
         raise ValueError(f"a step of {step_s} s is too short")
     first = int(start.timestamp() // step_s) * step_s
     steps = -int(-(end.timestamp() - first) // step_s)
+    if steps > MAX_STEPS:
+        raise ValueError(f"{steps} steps of {step_s} s are more than {MAX_STEPS}: is a date wrong?")
     if steps < 1:
         raise ValueError(f"nothing lies between {start:%Y-%m-%d %H:%M} and {end:%Y-%m-%d %H:%M}")
     return first, steps
@@ -184,6 +189,31 @@ def with_gaps(series: DemandSeries, spans: Iterable[Span]) -> DemandSeries:
     return replace(series, gpus=np.where(gaps, np.nan, series.gpus), gaps=gaps)
 
 
+def collapses(series: DemandSeries, *, floor: float = 0.1, usual_gpus: float = 50.0) -> tuple[Span, ...]:
+    """Spans in which demand nearly vanished though it never does at that hour of the week: an outage of the site.
+
+    Below `floor` of the median of the same hour in the up to eight weeks before (three at least must be known), where
+    that median is at least `usual_gpus`. Quiet weekends are usual, so no outage. Only the past is looked at. ValueError
+    if the step does not divide a week.
+    """
+    if WEEK_S % series.step_s:
+        raise ValueError(f"a step of {series.step_s} s does not divide a week")
+    week, count = WEEK_S // series.step_s, len(series.gpus)
+    before = np.full((8, count), np.nan)
+    for weeks in range(1, 9):
+        before[weeks - 1, weeks * week :] = series.gpus[: max(count - weeks * week, 0)]
+    known = np.sum(~np.isnan(before), axis=0) >= 3
+    usual = np.zeros(count)
+    usual[known] = np.nanmedian(before[:, known], axis=0)
+    low = known & (usual >= usual_gpus) & (series.gpus < floor * usual)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], low, [False]])))
+    step = timedelta(seconds=series.step_s)
+    return tuple(
+        (series.start + int(begin) * step, series.start + int(end) * step)
+        for begin, end in zip(edges[::2], edges[1::2], strict=True)
+    )
+
+
 def series_from_steps(key: str, *, times_s: Floats, gpus: Floats, step_s: int) -> DemandSeries:
     """A ready-made series: Unix seconds of step starts (any order) and their demand; NaN or missing steps are gaps.
     Negative values are gaps too: demand can't be negative, so the source did not know. ValueError without any row."""
@@ -191,6 +221,8 @@ def series_from_steps(key: str, *, times_s: Floats, gpus: Floats, step_s: int) -
         raise ValueError("a series needs at least one step")
     first = int(times_s.min() // step_s) * step_s
     slots = ((times_s - first) // step_s).astype(np.int64)
+    if slots.max() >= MAX_STEPS:
+        raise ValueError(f"more than {MAX_STEPS} steps of {step_s} s: is a date wrong?")
     values = np.full(int(slots.max()) + 1, -np.inf)
     usable = np.isfinite(gpus) & (gpus >= 0)
     np.maximum.at(values, slots[usable], gpus[usable])

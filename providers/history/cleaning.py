@@ -38,7 +38,7 @@ def clean(draft: pd.DataFrame, options: ReadOptions, tally: Tally) -> pd.DataFra
         if options.now_s is not None:
             latest = np.fmax(np.fmax(submit, start), end)
             drop(latest > options.now_s + FUTURE_S, "a time in the future")
-        drop(_far_from_bulk(submit, keep), "submitted over a year apart from the rest of the file")
+        drop(far_from_bulk(submit, keep), "submitted over a year apart from the rest of the file")
         if keep.any():
             last = float(submit[keep].max()) + BULK_GAP_S
             drop((start > last) | (end > last), "starts or ends over a year after the last submission")
@@ -56,7 +56,7 @@ def _floats(draft: pd.DataFrame, column: str) -> Floats:
     return np.array(draft[column], dtype=np.float64)
 
 
-def _far_from_bulk(submit: Floats, keep: Flags) -> Flags:
+def far_from_bulk(submit: Floats, keep: Flags) -> Flags:
     """Rows outside the largest run of submissions without a year's gap in it."""
     far = np.zeros(len(submit), dtype=np.bool_)
     rows = np.flatnonzero(keep)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from providers.history.cleaning import far_from_bulk
 from providers.history.errors import HistoryError
 from providers.history.fields import Fields
 from providers.history.history import EXAMPLES, SERIES_COLUMNS, ReadOptions, Tally
@@ -79,7 +80,9 @@ def _first(header: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def _on_grid(draft: pd.DataFrame, tally: Tally) -> tuple[pd.DataFrame, int]:
-    draft = draft.sort_values(["key", "time_s"], kind="stable")
+    far = far_from_bulk(draft["time_s"].to_numpy(dtype=np.float64), np.ones(len(draft), dtype=np.bool_))
+    tally.drop("over a year apart from the rest of the file", int(far.sum()), list(draft["place"][far].iloc[:EXAMPLES]))
+    draft = draft[~far].sort_values(["key", "time_s"], kind="stable")
     steps = draft.groupby("key")["time_s"].diff()
     step_s = int(steps[steps > 0].mode().iloc[0]) if (steps > 0).any() else 3600
     step_s = max(step_s, LOWEST_STEP_S)

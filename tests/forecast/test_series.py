@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from forecast.forecaster import DemandSeries
 from forecast.series import (
     JobArrays,
+    collapses,
     demand_series,
     mark,
     resample,
@@ -195,3 +197,40 @@ def test_gap_never_becomes_a_number_by_resampling(values: list[float | None], ra
     assert np.nansum(coarse.gpus > 0) <= np.sum(gpus > 0)
     for row, gap in enumerate(coarse.gaps):
         assert gap == np.isnan(gpus[row * ratio : (row + 1) * ratio]).all()
+
+
+def weeks_of_work(weeks: int, *, weekend: float = 0.0) -> NDArray[np.float64]:
+    """Hours of a site that runs 100 GPUs on weekdays."""
+    return np.tile(np.concatenate([np.full(120, 100.0), np.full(48, weekend)]), weeks)
+
+
+def hourly(gpus: NDArray[np.float64]) -> DemandSeries:
+    return series_from_steps("x", times_s=MONDAY_S + 3600.0 * np.arange(len(gpus)), gpus=gpus, step_s=3600)
+
+
+def test_outage_of_the_site_is_found_and_quiet_weekends_are_none() -> None:
+    gpus = weeks_of_work(6)
+    assert collapses(hourly(gpus)) == ()
+    gpus[168 * 4 + 30 : 168 * 4 + 44] = 0.0
+    first = hour(168 * 4 + 30)
+    assert collapses(hourly(gpus)) == ((first, first + timedelta(hours=14)),)
+
+
+def test_outage_is_told_from_the_past_alone() -> None:
+    gpus = weeks_of_work(6, weekend=80.0)
+    gpus[168 * 3 + 5 : 168 * 3 + 9] = 1.0
+    assert collapses(hourly(gpus)) == collapses(hourly(gpus[: 168 * 3 + 9]))
+    assert collapses(hourly(gpus[: 168 * 2])) == ()
+
+
+def test_gap_is_no_outage() -> None:
+    gpus = weeks_of_work(6, weekend=80.0)
+    gpus[168 * 3 + 5 : 168 * 3 + 9] = NAN
+    assert collapses(hourly(gpus)) == ()
+
+
+def test_grid_of_centuries_is_refused_before_it_takes_the_memory() -> None:
+    with pytest.raises(ValueError, match="is a date wrong"):
+        demand_series(jobs_of(), key="x", step_s=60, start=MONDAY, end=MONDAY + timedelta(days=365 * 200))
+    with pytest.raises(ValueError, match="is a date wrong"):
+        series_from_steps("x", times_s=np.array([0.0, 4e9]), gpus=np.ones(2), step_s=60)

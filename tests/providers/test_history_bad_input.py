@@ -207,3 +207,12 @@ def test_foreign_parquet_is_not_taken_for_a_history(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "x.parquet")
     with pytest.raises(HistoryError, match="Parquet of an unknown form"):
         load_history(tmp_path / "x.parquet")
+
+
+def test_ready_made_series_with_2099_in_it_does_not_become_eighty_years(tmp_path: Path) -> None:
+    rows = [f"2026-03-02T0{i}:00:00Z,{i},0" for i in range(5)]
+    path = write_text(tmp_path / "s.csv", "time_utc,running_gpus,pending_gpus", *rows, "2099-01-01T00:00:00Z,1,1")
+    history = load_history(path)
+    assert history.series is not None
+    assert len(history.series) == 5
+    assert reasons(history) == {"over a year apart from the rest of the file": (1, ("s.csv:7",))}

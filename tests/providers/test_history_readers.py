@@ -1,10 +1,12 @@
 """Every kind of history is read into the same columns."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from elastic.history_demand import demand_of
 from providers.history import KINDS, HistoryError, ReadOptions, detect_kind, load_history, read_history, write_history
 from tests.builders_history import at, csv_of, shared_file, write_text
 
@@ -171,3 +173,12 @@ def test_public_traces_are_known_by_their_columns_and_read_whole(
     history = load_history(path)
     assert (len(history.jobs), None if history.series is None else len(history.series)) == (jobs, rows)
     assert all(d.reason == "asks for no GPUs" for d in history.report.dropped)
+
+
+def test_both_outages_of_a_public_trace_are_marked_and_little_else() -> None:
+    """Helios Venus, 2020-05-09 and 2020-05-15: running falls to about 0 (the trace's own notes)."""
+    total = demand_of(load_history(shared_file("helios_venus_10min.csv.gz")), outages=True)["total"]
+    days = {f"{total.start + timedelta(hours=int(row)):%m-%d}" for row in np.flatnonzero(total.marked)}
+    assert {"05-10", "05-16"} <= days
+    assert min(days) >= "05-09"
+    assert max(days) <= "05-16"  # the site hardly ran in the week between
