@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forecast.forecaster import DemandSeries, Floats
+from forecast.runtime import RanJob
 from forecast.series import (
     TOTAL,
     JobArrays,
@@ -37,6 +38,21 @@ def job_arrays(jobs: "pd.DataFrame") -> JobArrays:
         start_s=start,
         end_s=_floats(jobs, "end_s"),
     )
+
+
+def ran_jobs(jobs: "pd.DataFrame", *, until_s: float) -> list[RanJob]:
+    """What was known of runtimes at an instant (Unix seconds): jobs ended by then, and those still running, for as long
+    as they had run. Nothing of what came later is looked at."""
+    start, end = _floats(jobs, "start_s"), _floats(jobs, "end_s")
+    begun = start <= until_s
+    ended = end <= until_s  # NaN: False, so still running
+    ran = np.where(ended, end, until_s) - start
+    told = (jobs[name][begun] for name in ("team", "job_class", "gpus", "name"))
+    columns = zip(*told, ran[begun], ended[begun], strict=True)
+    return [
+        RanJob(team=team, job_class=job_class, gpus=int(gpus), name=name, ran_s=float(ran_s), ended=bool(done))
+        for team, job_class, gpus, name, ran_s, done in columns
+    ]
 
 
 def span_of(history: "History") -> tuple[datetime, datetime]:

@@ -11,6 +11,7 @@ Floats = NDArray[np.float64]
 
 # No site's history is silent for a year and then goes on: what lies beyond such a gap is a typing error (1970, 2099).
 BULK_GAP_S = 366 * 86_400.0
+YEAR_1990_S = 631_152_000.0  # no GPU queue is older
 FUTURE_S = 86_400.0  # clocks differ, zones are mixed up: a day past `now` is still believed
 
 
@@ -45,6 +46,8 @@ def clean(draft: pd.DataFrame, options: ReadOptions, tally: Tally) -> pd.DataFra
         drop(end < start, "ends before it starts")
         drop(start < submit, "starts before it was submitted")
         drop(end < submit, "ends before it was submitted")
+    if keep.any() and float(np.median(submit[keep])) < YEAR_1990_S:
+        tally.note("times lie before 1990: are they seconds after some start? Say which with --origin")
     kept = _one_row_a_job(draft[keep], tally)
     kept = kept.sort_values(["submit_s", "job_id"], kind="stable").reset_index(drop=True)
     jobs = canonical_types(kept)

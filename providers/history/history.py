@@ -71,7 +71,8 @@ class History:
     """Jobs, or (for sources that only have one) a demand series.
 
     `jobs` has `JOB_COLUMNS`: times in float Unix seconds (NaN: not known), `gpus` int > 0 over all nodes, text never
-    missing ('' instead), sorted by submission, ids unique. `series` has `SERIES_COLUMNS`, one row a key and step of
+    missing ('' instead), sorted by submission, ids unique; `nodes` is 1, `cpus` and `memory_gib` are 0 where the source
+    does not tell. `series` has `SERIES_COLUMNS`, one row a key and step of
     `step_s` seconds, `time_utc` the step's start; a missing or NaN step is a gap. A source has one of the two;
     `series` is None when demand is to be made from `jobs`.
     """

@@ -216,3 +216,9 @@ def test_ready_made_series_with_2099_in_it_does_not_become_eighty_years(tmp_path
     assert history.series is not None
     assert len(history.series) == 5
     assert reasons(history) == {"over a year apart from the rest of the file": (1, ("s.csv:7",))}
+
+
+def test_times_that_look_relative_are_pointed_out(tmp_path: Path) -> None:
+    history = imported(tmp_path, "a,x,1,20260302,,")
+    assert any("--origin" in note for note in history.report.notes)
+    assert not any("--origin" in note for note in imported(tmp_path, GOOD).report.notes)

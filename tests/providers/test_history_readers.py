@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elastic.history_demand import demand_of
+from elastic.history_demand import demand_of, ran_jobs
 from providers.history import KINDS, HistoryError, ReadOptions, detect_kind, load_history, read_history, write_history
 from tests.builders_history import at, csv_of, shared_file, write_text
 
@@ -182,3 +182,15 @@ def test_both_outages_of_a_public_trace_are_marked_and_little_else() -> None:
     assert {"05-10", "05-16"} <= days
     assert min(days) >= "05-09"
     assert max(days) <= "05-16"  # the site hardly ran in the week between
+
+
+def test_runtimes_known_at_an_instant_hold_nothing_of_what_came_later(tmp_path: Path) -> None:
+    rows = (
+        f"done,a,4,{NINE},{NINE},{NINE + 60}",
+        f"runs,a,4,{NINE},{NINE + 10},{NINE + 9000}",
+        f"later,a,4,{NINE + 500},,",
+    )
+    jobs = read_history("csv", [csv_of(tmp_path, *rows)]).jobs
+    known = ran_jobs(jobs, until_s=NINE + 100)
+    assert [(job.ran_s, job.ended) for job in known] == [(60, True), (90, False)]
+    assert [(job.ran_s, job.ended) for job in ran_jobs(jobs, until_s=NINE + 99_999)] == [(60, True), (8990, True)]
