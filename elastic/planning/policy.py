@@ -1,4 +1,4 @@
-"""What people want: the policy as frozen values. `policy_file` reads it from YAML, every planning step is steered by it.
+"""What people want: the policy as frozen values. `policy_file` reads it from YAML, it steers every planning step.
 
 Field names end in their unit; the YAML key is the alias (`wait_target: 15 min` fills `wait_target_s`).
 `PolicyDocument` is the file as written, `Policy` the same with its calendars resolved to days.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from forecast.calendar import Calendar
 from providers.facts import CapacityType
@@ -31,14 +31,19 @@ def parse_duration_s(value: object) -> object:
     return value
 
 
-Seconds = Annotated[float, BeforeValidator(parse_duration_s), Field(ge=0)]
+# What an editor is told: a number of seconds, or a text such as 15 min.
+_DURATION_SCHEMA = {
+    "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": _DURATION.pattern}],
+    "description": "seconds, or a number with s, min, h or d",
+}
+Seconds = Annotated[float, BeforeValidator(parse_duration_s), Field(ge=0), WithJsonSchema(_DURATION_SCHEMA)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Part(BaseModel):
     """A part of the policy: frozen, unknown keys refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, strict=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, strict=False, allow_inf_nan=False)
 
 
 class Mode(StrEnum):
@@ -169,15 +174,16 @@ class ForecastPolicy(Part):
 
 
 class OfficeCalendar(Part):
-    """Office hours of a country: public holidays off, make-up workdays on."""
+    """Office hours of a country: public holidays off, make-up workdays on. Without a country only the lists count."""
 
-    country: str
+    country: str | None = None  # ISO code, or code and subdivision: DE, DE-BY, US-NY
     hours: str = "09:00-18:00"
     days: str = "Mon-Fri"
     half_day_hours: str | None = None
     half_days: tuple[str, ...] = ()  # dates
     holidays: tuple[str, ...] = ()  # more days off, as dates
     workdays: tuple[str, ...] = ()  # more days on, as dates
+    complete_until: str | None = None  # a date: up to it the lists above fill what the packaged data lacks
 
 
 class TradingCalendar(Part):
@@ -186,17 +192,21 @@ class TradingCalendar(Part):
     exchange: str
     before_s: Seconds = Field(default=0, alias="before")
     after_s: Seconds = Field(default=0, alias="after")
+    closed: tuple[str, ...] = ()  # more days without a session, as dates
+    complete_until: str | None = None  # a date: up to it `closed` fills what the packaged data lacks
 
 
 class CalendarSpec(Part):
     """When something holds: office hours, trading sessions or both, and windows that allow or forbid.
 
-    A window is `HH:MM-HH:MM DAYS`; one that passes midnight belongs to the day it starts on.
+    A window is `HH:MM-HH:MM DAYS`; one that passes midnight belongs to the day it starts on. Weekdays in `allow` leave
+    holidays out; DAYS may also be Work (make-up workdays too) or Hol. `forbid` removes, whatever day it is.
     """
 
     time_zone: str
     office: OfficeCalendar | None = None
     trading: TradingCalendar | None = None
+    holidays: tuple[str, ...] = ()  # days off for office, sessions and `allow` alike, as dates
     allow: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
 
