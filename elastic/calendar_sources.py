@@ -97,6 +97,27 @@ def resolve_calendar(name: str, spec: CalendarSpec, *, first: date, last: date) 
     )
 
 
+def sources_at(spec: CalendarSpec, at: datetime) -> tuple[str, ...]:
+    """Which parts of a calendar hold at an instant: `office 09:00-18:00`, `trading XNYS 09:30-13:00`, `allow ...`."""
+    zone, today = ZoneInfo(spec.time_zone), _local(at, spec)
+    days = [today + DAY * step for step in (-1, 0, 1)]
+    country = country_days(spec.office.country if spec.office else None, days[0], days[-1])
+    sessions = _sessions_of(spec, days[0], days[-1])
+    types = {day: _day_type(day, spec, country, sessions) for day in days}
+    named: list[tuple[str, Iterable[Span]]] = [("office", _office_spans(spec, country, days, zone))]
+    if spec.trading is not None:
+        named.append((f"trading {spec.trading.exchange}", _trading_spans(spec, sessions)))
+    named += [(f"allow {text}", _window_spans((text,), types, zone, allowing=True)) for text in spec.allow]
+    named += [(f"forbid {text}", _window_spans((text,), types, zone, allowing=False)) for text in spec.forbid]
+    held = []
+    for name, spans in named:
+        for start, end in spans:
+            if start <= at < end:
+                hours = f" {start.astimezone(zone):%H:%M}-{end.astimezone(zone):%H:%M}"
+                held.append(name if name.startswith(("allow", "forbid")) else name + hours)
+    return tuple(held)
+
+
 def country_days(country: str | None, first: date, last: date) -> CountryDays:
     """Days off and make-up workdays from `first` to `last`. `country` is an ISO code, with a subdivision after a dash.
 

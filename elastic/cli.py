@@ -2,7 +2,7 @@
 
 import typer
 
-from elastic.commands import history
+from elastic.commands import history, init, policy
 
 app = typer.Typer(
     name="elastic",
@@ -12,6 +12,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command("init")(init.init)
+app.add_typer(policy.app, name="policy")
 app.add_typer(history.app, name="history")
 
 

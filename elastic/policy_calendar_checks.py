@@ -74,6 +74,8 @@ def calendar_findings(document: PolicyDocument, *, at: datetime) -> Iterator[Fin
     """Everything wrong with the calendars of a policy."""
     used = {h.calendar for p in document.pools.values() for h in p.headroom}
     used |= {name for team in document.teams.values() for name in team.calendars}
+    # A name that is not there may be a misspelt one that is: then nothing is said of calendars nobody follows.
+    misspelt = any(name is not None and name not in document.calendars for name in used)
     readers: list[Loc] = [("teams", team, "calendars") for team in document.teams]
     readers += [("pools", pool, "headroom") for pool in document.pools]
     for name, spec in document.calendars.items():
@@ -82,7 +84,7 @@ def calendar_findings(document: PolicyDocument, *, at: datetime) -> Iterator[Fin
         yield from troubles
         if not troubles:
             yield from _resolved_findings(here, spec, at)
-        if name not in used:
+        if name not in used and not misspelt:
             yield Finding(
                 loc=here,
                 uses=(("teams",), ("pools",), *readers),
@@ -254,6 +256,7 @@ def _ends_soon(here: Loc, spec: CalendarSpec, calendar: Calendar, severity: Seve
     return Finding(
         loc=here,
         of_key=True,
+        data_ends=True,
         severity=severity,
         message=f"calendar data ends on {calendar.known_until}, {words}",
         hint=f"update the calendar packages, or list the days under {part}.{lists} and set {part}.complete_until",

@@ -7,7 +7,7 @@ checked for conflicts all the same (`policy_conflicts`). `policy_watch` follows 
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
@@ -67,12 +67,12 @@ class PolicyReading:
         return tuple(c for c in self.complaints if c.severity is Severity.ERROR)
 
 
-def load_policy(path: Path, *, at: datetime, until: datetime | None = None) -> Policy:
-    """The policy in a file, its calendars resolved around `at` (aware), or as far as `until`.
+def load_policy(path: Path, *, at: datetime, until: datetime | None = None, data_may_end: bool = False) -> Policy:
+    """The policy in a file, its calendars resolved five weeks around `at` (aware), or as far as `until`.
 
     Raises PolicyError with every complaint. Warnings are dropped here: `read_policy` has them.
     """
-    reading = read_policy(path, at=at, until=until)
+    reading = read_policy(path, at=at, until=until, data_may_end=data_may_end)
     if reading.policy is None:
         raise PolicyError(reading.errors)
     return reading.policy
@@ -88,13 +88,18 @@ def default_policy_path() -> Path:
     return Path(str(resources.files("policies").joinpath("default.yaml")))
 
 
-def read_policy(path: Path, *, at: datetime, until: datetime | None = None) -> PolicyReading:
-    """Read and check a file. Never raises for the file: what can't be read is a complaint too."""
+def read_policy(
+    path: Path, *, at: datetime, until: datetime | None = None, data_may_end: bool = False
+) -> PolicyReading:
+    """Read and check a file. Never raises for the file: what can't be read is a complaint too.
+
+    `data_may_end`: estimated days do, for looks into the past or far ahead (`policy when`, replay).
+    """
     try:
         raw = read_bytes(path)
     except OSError as error:
         return unreadable(path, error)
-    return parse_policy(raw, file=str(path), at=at, until=until)
+    return parse_policy(raw, file=str(path), at=at, until=until, data_may_end=data_may_end)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -121,7 +126,9 @@ def content_hash(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:HASH_LETTERS]
 
 
-def parse_policy(raw: bytes, *, file: str, at: datetime, until: datetime | None = None) -> PolicyReading:
+def parse_policy(
+    raw: bytes, *, file: str, at: datetime, until: datetime | None = None, data_may_end: bool = False
+) -> PolicyReading:
     """Check a policy's bytes. `file` is the name that complaints carry."""
     tree = read_tree(raw)
     troubles = list(tree.troubles)
@@ -135,6 +142,8 @@ def parse_policy(raw: bytes, *, file: str, at: datetime, until: datetime | None 
         troubles += schema_troubles
         if document is not None:
             findings = [f for f in conflicts(document, at=at, names=_names(tree.value)) if not _rests_on(f, removed)]
+            if data_may_end:
+                findings = [replace(f, severity=Severity.WARNING) if f.data_ends else f for f in findings]
     complaints = _complaints(file, tree, troubles, findings)
     policy = None
     if document is not None and not any(c.severity is Severity.ERROR for c in complaints):

@@ -23,3 +23,4 @@ class Finding:
     severity: Severity = Severity.ERROR
     uses: tuple[Loc, ...] = ()
     of_key: bool = False
+    data_ends: bool = False  # about the end of packaged calendar data, which a look at another time may pass over

@@ -7,10 +7,11 @@ A file replaced as a whole (another inode) is applied at the look that sees it. 
 two looks in a row see the same bytes, so that half a save is never taken for a policy: one tick later.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from elastic.calendar_sources import resolve_calendars
 from elastic.planning.policy import Policy
 from elastic.policy_file import Complaint, PolicyReading, content_hash, parse_policy, read_bytes, unreadable
 
@@ -105,8 +106,10 @@ class PolicyWatcher:
         if self._good is None or self._resolved_on is None or now.date() == self._resolved_on.date():
             return
         self._resolved_on = now
-        reading = parse_policy(self._good_raw, file=str(self._path), at=now)
-        if self._judged == reading.content_hash:
-            self._complaints = reading.complaints
-        if reading.policy is not None:
-            self._good = reading
+        assert self._good.policy is not None
+        assert self._good.document is not None
+        if self._judged == self._good.content_hash:
+            self._complaints = parse_policy(self._good_raw, file=str(self._path), at=now).complaints
+        # Past the end of packaged data the days are estimated: a policy in use is never left without its calendars.
+        calendars = resolve_calendars(self._good.document.calendars, at=now)
+        self._good = replace(self._good, policy=replace(self._good.policy, calendars=calendars))
