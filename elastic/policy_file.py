@@ -183,7 +183,7 @@ def _documents(tree: Tree) -> tuple[PolicyDocument | None, frozenset[Loc], list[
 
 def _schema_trouble(tree: Tree, error: dict[str, Any]) -> Trouble:
     loc: Loc = tuple(part for part in error["loc"] if part != "[key]")
-    message, hint = words_of(error, loc)
+    message, hint = words_of(error, loc, written=tree.texts.get(loc))
     of_key = error["type"] in ("extra_forbidden", "missing")
     return Trouble(mark=tree.mark(loc, of_key=of_key), loc=loc, message=message, hint=hint)
 

@@ -27,9 +27,10 @@ _BOUNDS = {
 }
 
 
-def words_of(error: dict[str, Any], loc: Loc) -> tuple[str, str]:
-    """(message, hint) for one of pydantic's error dictionaries."""
-    kind, context, shown = str(error["type"]), error.get("ctx") or {}, _shown(error.get("input"))
+def words_of(error: dict[str, Any], loc: Loc, *, written: str | None) -> tuple[str, str]:
+    """(message, hint) for one of pydantic's error dictionaries. `written`: a number as the file has it."""
+    kind, context = str(error["type"]), error.get("ctx") or {}
+    shown = written or _shown(error.get("input"))
     if kind == "extra_forbidden":
         return _unknown_key(loc)
     if kind == "missing":

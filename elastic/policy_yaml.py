@@ -56,11 +56,12 @@ class Trouble:
 
 @dataclass(slots=True)
 class Tree:
-    """What a file holds. `values` marks each value by its path, `keys` each key."""
+    """What a file holds. `values` marks each value by its path, `keys` each key; `texts` has numbers as written."""
 
     value: Any = None
     values: dict[Loc, Mark] = field(default_factory=dict)
     keys: dict[Loc, Mark] = field(default_factory=dict)
+    texts: dict[Loc, str] = field(default_factory=dict)
     troubles: list[Trouble] = field(default_factory=list)
 
     def mark(self, loc: Loc, *, of_key: bool = False) -> Mark:
@@ -225,7 +226,10 @@ class _Reader:
             return "?"
         if tag or event.style is not None:
             return text
-        return plain_value(text)
+        value = plain_value(text)
+        if value is not None and not isinstance(value, str):
+            self.tree.texts.setdefault(loc, text)
+        return value
 
     def _complain(self, mark: Mark, loc: Loc, message: str, hint: str) -> None:
         self.tree.troubles.append(Trouble(mark=mark, loc=loc, message=message, hint=hint))

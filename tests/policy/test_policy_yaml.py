@@ -46,7 +46,7 @@ def test_plain_scalars_are_read_as_yaml_1_2_and_never_as_base_60(written: str, r
 @pytest.mark.parametrize(
     ("line", "inside", "words"),
     [
-        ("max_nodes: 1e3", "pools.cloud", "must be a whole number, not 1000"),
+        ("max_nodes: 1e3", "pools.cloud", "must be a whole number, not 1e3"),
         ("max_nodes: 012", "pools.cloud", "must be a whole number, not '012'"),
         ("max_nodes: '4'", "pools.cloud", "must be a whole number, not '4'"),
         ("max_nodes: true", "pools.cloud", "must be a whole number, not true"),
