@@ -115,12 +115,20 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 def minus(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
     """The instants of `spans` that no span of `removed` covers."""
-    left = union(spans)
-    for cut_start, cut_end in union(removed):
-        kept: list[Span] = []
-        for start, end in left:
-            kept += [(start, min(end, cut_start)), (max(start, cut_end), end)]
-        left = [span for span in kept if span[0] < span[1]]
+    cuts = union(removed)
+    left: list[Span] = []
+    first = 0  # cuts before it end before anything still to come
+    for start, end in union(spans):
+        while first < len(cuts) and cuts[first][1] <= start:
+            first += 1
+        number = first
+        while number < len(cuts) and cuts[number][0] < end:
+            cut_start, cut_end = cuts[number]
+            if start < cut_start:
+                left.append((start, cut_start))
+            start, number = max(start, cut_end), number + 1
+        if start < end:
+            left.append((start, end))
     return left
 
 

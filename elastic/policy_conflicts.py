@@ -29,6 +29,7 @@ def conflicts(document: PolicyDocument, *, at: datetime, names: Names) -> Iterat
     yield from _headroom_fits(document)
     for name, job_class in document.classes.items():
         yield from _job_class(name, job_class, document)
+    yield from _classes_are_told_apart(document)
     yield from _teams(document)
     yield from _caches(document)
     yield from _money(document)
@@ -183,6 +184,20 @@ def _job_class(name: str, job_class: JobClass, document: PolicyDocument) -> Iter
         )
 
 
+def _classes_are_told_apart(document: PolicyDocument) -> Iterator[Finding]:
+    for (one, first), (other, second) in combinations(document.classes.items(), 2):
+        partitions, qos = set(first.partitions) & set(second.partitions), set(first.qos) & set(second.qos)
+        same_partition = bool(partitions) or not (first.partitions or second.partitions)
+        same_qos = bool(qos) or not (first.qos or second.qos)
+        if (partitions or qos) and same_partition and same_qos:
+            yield Finding(
+                loc=("classes", other, "partitions" if partitions else "qos"),
+                uses=tuple(("classes", name, key) for name in (one, other) for key in ("partitions", "qos")),
+                message=f"{', '.join(sorted(partitions or qos))}: these jobs belong to class {one!r} already",
+                hint="tell the classes apart by partition or qos",
+            )
+
+
 def _teams(document: PolicyDocument) -> Iterator[Finding]:
     site = [p for p in document.pools.values() if p.place == "on-prem"]
     if site and all(p.nodes is not None for p in site):
@@ -197,6 +212,17 @@ def _teams(document: PolicyDocument) -> Iterator[Finding]:
                 of_key=True,
                 message=f"{guaranteed} GPUs are guaranteed, the site has {gpus}",
                 hint="lower guaranteed_gpus; what bursts is no guarantee",
+            )
+    sizes = [p.gpus_per_node for p in document.pools.values() if p.place == "burst"]
+    for name, team in document.teams.items():
+        ceiling = team.burst_ceiling_gpus
+        if ceiling and sizes and ceiling < min(sizes):
+            yield Finding(
+                loc=("teams", name, "burst_ceiling_gpus"),
+                uses=(("pools",), *(("pools", p, k) for p in document.pools for k in ("place", "gpus_per_node"))),
+                severity=Severity.WARNING,
+                message=f"{ceiling} GPUs are less than one rented node of {min(sizes)}: nothing is rented for it",
+                hint="raise it to a whole node, or write 0",
             )
     for (one, first), (other, second) in combinations(document.teams.items(), 2):
         for key in ("accounts", "users"):

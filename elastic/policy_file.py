@@ -41,7 +41,9 @@ class Complaint:
     def __str__(self) -> str:
         where = f" {self.path}:" if self.path else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.file}:{self.line}:{self.column}: {self.severity.value}:{where} {self.message}{hint}"
+        told = f"{self.file}:{self.line}:{self.column}: {self.severity.value}:{where} {self.message}{hint}"
+        # Names come from the file: an escape sequence among them must not reach a terminal.
+        return "".join(letter if letter.isprintable() else "?" for letter in told)
 
 
 class PolicyError(Exception):
@@ -170,7 +172,8 @@ def _documents(tree: Tree) -> tuple[PolicyDocument | None, frozenset[Loc], list[
     for round_number in range(MAX_ROUNDS):
         try:
             # Strict JSON: no text for a number, no 1 for true, no 1e3 for a whole number (F023).
-            return PolicyDocument.model_validate_json(json.dumps(value), strict=True), frozenset(removed), troubles
+            document = PolicyDocument.model_validate_json(json.dumps(value), strict=True, by_alias=True, by_name=False)
+            return document, frozenset(removed), troubles
         except ValidationError as error:
             errors = error.errors(include_url=False)
             if round_number == 0:

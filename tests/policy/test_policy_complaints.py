@@ -148,6 +148,16 @@ def changed(old: str, new: str) -> str:
             "fewer than 2 asleep",
         ),
         (
+            changed(
+                "default_class",
+                "  quick: {qos: [q], capacity_types: [spot]}\n"
+                "  other: {qos: [q, r], capacity_types: [spot]}\ndefault_class",
+            ),
+            "classes.other.qos",
+            "q: these jobs belong to class 'quick'",
+        ),
+        (changed("wait_target: 15 min", "wait_target_s: 900"), "classes.batch.wait_target_s", "unknown key"),
+        (
             changed("max_nodes: 4", "max_nodes: 4\n    headroom: [{gpus: 40, calendar: office}]"),
             "pools.cloud.headroom",
             "in a pool of at most 32",
@@ -160,6 +170,18 @@ def test_a_conflict_is_found_when_the_policy_is_loaded(text: str, path: str, wor
     assert words in complaint.message
     assert complaint.hint or "at most" in complaint.message
     assert complaint.severity is Severity.ERROR
+
+
+def test_a_team_ceiling_below_one_node_is_warned_of() -> None:
+    [complaint] = complaints_of(changed("guaranteed_gpus: 16", "burst_ceiling_gpus: 7"))
+    assert complaint.severity is Severity.WARNING
+    assert complaint.path == "teams.research.burst_ceiling_gpus"
+
+
+def test_a_name_with_an_escape_sequence_does_not_reach_the_terminal() -> None:
+    complaints = complaints_of(policy_text(more='  "a\\e[31m": {}\n'))
+    assert complaints
+    assert all(str(complaint).isprintable() for complaint in complaints)
 
 
 def test_an_exchange_nobody_knows_is_told_with_the_nearest_name() -> None:
