@@ -60,13 +60,12 @@ class Sessions:
 
 
 def resolve_calendars(
-    specs: Mapping[str, CalendarSpec], *, at: datetime, until: datetime | None = None
+    specs: Mapping[str, CalendarSpec], *, at: datetime, since: datetime | None = None, until: datetime | None = None
 ) -> dict[str, Calendar]:
-    """Every calendar from five weeks before `at` to five weeks after it (or after `until`)."""
+    """Every calendar from five weeks before `at` to five weeks after it; from `since` and to `until` where given."""
+    begin, end = min(at, since or at) - AROUND, max(at, until or at) + AROUND
     return {
-        name: resolve_calendar(
-            name, spec, first=_local(at - AROUND, spec), last=_local(max(at, until or at) + AROUND, spec)
-        )
+        name: resolve_calendar(name, spec, first=_local(begin, spec), last=_local(end, spec))
         for name, spec in specs.items()
     }
 
@@ -80,7 +79,7 @@ def resolve_calendar(name: str, spec: CalendarSpec, *, first: date, last: date) 
     # The day before: its windows may pass midnight.
     days = [first + DAY * step for step in range(-1, (last - first).days + 1)]
     country = country_days(spec.office.country if spec.office else None, days[0], days[-1])
-    sessions = _sessions_of(spec, days[0], days[-1])
+    sessions = _sessions_of(spec, country, days[0], days[-1])
     types = {day: _day_type(day, spec, country, sessions) for day in days}
     opened = [
         *_office_spans(spec, country, days, zone),
@@ -102,7 +101,7 @@ def sources_at(spec: CalendarSpec, at: datetime) -> tuple[str, ...]:
     zone, today = ZoneInfo(spec.time_zone), _local(at, spec)
     days = [today + DAY * step for step in (-1, 0, 1)]
     country = country_days(spec.office.country if spec.office else None, days[0], days[-1])
-    sessions = _sessions_of(spec, days[0], days[-1])
+    sessions = _sessions_of(spec, country, days[0], days[-1])
     types = {day: _day_type(day, spec, country, sessions) for day in days}
     named: list[tuple[str, Iterable[Span]]] = [("office", _office_spans(spec, country, days, zone))]
     if spec.trading is not None:
@@ -187,11 +186,13 @@ def _vouched(part: OfficeCalendar | TradingCalendar | None, known_until: date) -
     return max(known_until, date.fromisoformat(part.complete_until))
 
 
-def _sessions_of(spec: CalendarSpec, first: date, last: date) -> Sessions:
+def _sessions_of(spec: CalendarSpec, country: CountryDays, first: date, last: date) -> Sessions:
     if spec.trading is None:
         return Sessions()
     known = exchange_sessions(spec.trading.exchange, first, last)
     closed = {date.fromisoformat(day) for day in (*spec.trading.closed, *spec.holidays)}
+    # An estimated session is a guess: the office's public holidays know better.
+    closed |= {day for day in country.off if day > known.known_until}
     return Sessions(
         by_day={day: session for day, session in known.by_day.items() if day not in closed},
         known_until=known.known_until,

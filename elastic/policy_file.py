@@ -21,6 +21,7 @@ from elastic.policy_conflicts import conflicts
 from elastic.policy_findings import Finding, Severity
 from elastic.policy_words import words_of
 from elastic.policy_yaml import MAX_BYTES, Loc, Mark, Tree, Trouble, read_tree
+from forecast.calendar import Calendar
 
 HASH_LETTERS = 16  # of SHA-256 over the file's bytes: what `sha256sum` prints, cut
 MAX_ROUNDS = 8  # of setting bad values aside; each round goes one level up
@@ -69,12 +70,19 @@ class PolicyReading:
         return tuple(c for c in self.complaints if c.severity is Severity.ERROR)
 
 
-def load_policy(path: Path, *, at: datetime, until: datetime | None = None, data_may_end: bool = False) -> Policy:
-    """The policy in a file, its calendars resolved five weeks around `at` (aware), or as far as `until`.
+def load_policy(
+    path: Path,
+    *,
+    at: datetime,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    data_may_end: bool = False,
+) -> Policy:
+    """The policy in a file, its calendars resolved five weeks around `at` (aware), or from `since` to `until`.
 
     Raises PolicyError with every complaint. Warnings are dropped here: `read_policy` has them.
     """
-    reading = read_policy(path, at=at, until=until, data_may_end=data_may_end)
+    reading = read_policy(path, at=at, since=since, until=until, data_may_end=data_may_end)
     if reading.policy is None:
         raise PolicyError(reading.errors)
     return reading.policy
@@ -91,7 +99,12 @@ def default_policy_path() -> Path:
 
 
 def read_policy(
-    path: Path, *, at: datetime, until: datetime | None = None, data_may_end: bool = False
+    path: Path,
+    *,
+    at: datetime,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    data_may_end: bool = False,
 ) -> PolicyReading:
     """Read and check a file. Never raises for the file: what can't be read is a complaint too.
 
@@ -101,7 +114,7 @@ def read_policy(
         raw = read_bytes(path)
     except OSError as error:
         return unreadable(path, error)
-    return parse_policy(raw, file=str(path), at=at, until=until, data_may_end=data_may_end)
+    return parse_policy(raw, file=str(path), at=at, since=since, until=until, data_may_end=data_may_end)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -129,7 +142,13 @@ def content_hash(raw: bytes) -> str:
 
 
 def parse_policy(
-    raw: bytes, *, file: str, at: datetime, until: datetime | None = None, data_may_end: bool = False
+    raw: bytes,
+    *,
+    file: str,
+    at: datetime,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    data_may_end: bool = False,
 ) -> PolicyReading:
     """Check a policy's bytes. `file` is the name that complaints carry."""
     tree = read_tree(raw)
@@ -149,7 +168,9 @@ def parse_policy(
     complaints = _complaints(file, tree, troubles, findings)
     policy = None
     if document is not None and not any(c.severity is Severity.ERROR for c in complaints):
-        policy = _policy(document, content_hash(raw), at, until)
+        policy = _policy(
+            document, content_hash(raw), resolve_calendars(document.calendars, at=at, since=since, until=until)
+        )
     return PolicyReading(
         content_hash=content_hash(raw),
         document=document if policy is not None else None,
@@ -259,7 +280,7 @@ def path_text(loc: Loc) -> str:
     return text
 
 
-def _policy(document: PolicyDocument, name: str, at: datetime, until: datetime | None) -> Policy:
+def _policy(document: PolicyDocument, name: str, calendars: dict[str, Calendar]) -> Policy:
     return Policy(
         content_hash=name,
         mode=document.mode,
@@ -273,5 +294,5 @@ def _policy(document: PolicyDocument, name: str, at: datetime, until: datetime |
         money=document.money,
         guard=document.guard,
         forecast=document.forecast,
-        calendars=resolve_calendars(document.calendars, at=at, until=until),
+        calendars=calendars,
     )

@@ -170,6 +170,16 @@ def test_past_the_end_of_an_exchanges_data_weekdays_are_taken_for_sessions() -> 
     assert spans_on(calendar, date(2040, 4, 28)) == []
     assert spans_on(calendar, date(2040, 5, 1)) == []
     assert calendar.known_until == date(2040, 12, 31)
+    # With an office, its public holidays are no sessions either.
+    both = resolve(
+        CalendarSpec(
+            time_zone="Asia/Shanghai", office=OfficeCalendar(country="CN"), trading=TradingCalendar(exchange="XSHG")
+        ),
+        date(2040, 9, 24),
+        date(2040, 10, 12),
+    )
+    assert both.day_type(date(2040, 10, 1)) is DayType.HOLIDAY
+    assert both.day_type(date(2040, 9, 27)) is DayType.TRADING
 
 
 def test_history_of_2020_knows_the_extended_spring_festival_of_shanghai() -> None:
@@ -194,6 +204,13 @@ def test_a_subdivision_has_its_own_holidays() -> None:
     epiphany = date(2026, 1, 6)
     assert epiphany in country_days("DE-BY", *year).off
     assert epiphany not in country_days("DE-BE", *year).off
+
+
+def test_an_exchange_that_never_closes_is_always_open() -> None:
+    spec = CalendarSpec(time_zone="UTC", trading=TradingCalendar(exchange="24/7"))
+    calendar = resolve(spec, date(2026, 11, 2), date(2026, 11, 15))
+    assert len(calendar.spans) == 1
+    assert calendar.is_open(datetime(2026, 11, 7, 23, 59, tzinfo=UTC))
 
 
 def test_an_unknown_exchange_is_a_lookup_error() -> None:

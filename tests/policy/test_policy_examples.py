@@ -1,7 +1,7 @@
 """The policies that ship: each loads, each key is explained, the schema is the one the models give."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from elastic.policy_file import check_policy, default_policy_path, load_policy
 from elastic.policy_findings import Severity
 from elastic.policy_keys import KEY_MEANINGS
 from elastic.policy_schema import policy_schema, schema_text
+from forecast.calendar import DayType
 from providers.facts import CapacityType
 from providers.sim.workload import SHAPES, TEAMS
 from tests.builders_policy import AT
@@ -89,5 +90,7 @@ def test_the_replay_policy_has_nothing_in_the_way() -> None:
 
 def test_calendars_reach_as_far_as_asked_for() -> None:
     start, end = datetime(2026, 1, 5, tzinfo=UTC), datetime(2026, 7, 6, tzinfo=UTC)
-    policy = load_policy(FOLDER / "small-site.yaml", at=start, until=end)
+    policy = load_policy(FOLDER / "small-site.yaml", at=start, since=start - timedelta(days=365), until=end)
     assert policy.calendars["office"].is_open(datetime(2026, 7, 6, 10, tzinfo=UTC))
+    assert policy.calendars["office"].day_type(date(2025, 3, 8)) is DayType.WEEKEND
+    assert policy.calendars["office"].day_type(date(2025, 5, 8)) is DayType.HOLIDAY  # Berlin, 80 years on
