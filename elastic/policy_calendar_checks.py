@@ -5,7 +5,8 @@ from datetime import date, datetime, timedelta
 from itertools import combinations
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from elastic.calendar_sources import AROUND, country_days, exchange_sessions, resolve_calendar
+from elastic.calendar_exchanges import exchange_sessions
+from elastic.calendar_sources import AROUND, country_days, resolve_calendar
 from elastic.calendar_windows import DAY_MIN, Window, parse_days, parse_hours, parse_window
 from elastic.planning.policy import CalendarSpec, PolicyDocument
 from elastic.policy_findings import Finding, Severity
@@ -161,13 +162,15 @@ def _trading_findings(here: Loc, spec: CalendarSpec, at: datetime) -> Iterator[F
     yield from _date(here, "complete_until", spec.trading.complete_until)
     try:
         exchange_sessions(spec.trading.exchange, (at - AROUND).date(), (at + AROUND).date())
-    except LookupError:
+    except LookupError as unknown:
         import exchange_calendars
 
         names = exchange_calendars.get_calendar_names(include_aliases=True)
-        hint = nearest(spec.trading.exchange, names)
+        hint = nearest(spec.trading.exchange, [name for name in names if name != spec.trading.exchange])
         hint = hint if hint.startswith("did") else "a market identifier code such as XNYS, XSHG, XLON"
-        yield Finding(loc=(*here, "exchange"), message=f"no exchange {spec.trading.exchange!r}", hint=hint)
+        if spec.trading.exchange in names:
+            hint = "write its hours as an office, and its holidays as a list"
+        yield Finding(loc=(*here, "exchange"), message=str(unknown), hint=hint)
 
 
 def _texts(loc: Loc, texts: tuple[str, ...], parse: Callable[[str], object], *, one: bool = False) -> Iterator[Finding]:

@@ -168,9 +168,13 @@ def parse_policy(
     complaints = _complaints(file, tree, troubles, findings)
     policy = None
     if document is not None and not any(c.severity is Severity.ERROR for c in complaints):
-        policy = _policy(
-            document, content_hash(raw), resolve_calendars(document.calendars, at=at, since=since, until=until)
-        )
+        try:
+            calendars = resolve_calendars(document.calendars, at=at, since=since, until=until)
+            policy = _policy(document, content_hash(raw), calendars)
+        except LookupError as unknown:
+            # Known around `at`, which was checked, but not as far as `since` or `until`.
+            trouble = Trouble(mark=tree.mark(("calendars",)), loc=("calendars",), message=str(unknown))
+            complaints += _complaints(file, tree, [trouble], [])
     return PolicyReading(
         content_hash=content_hash(raw),
         document=document if policy is not None else None,

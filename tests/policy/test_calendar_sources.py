@@ -5,9 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from elastic.calendar_exchanges import exchange_sessions
 from elastic.calendar_sources import (
     country_days,
-    exchange_sessions,
     resolve_calendar,
     resolve_calendars,
     sources_at,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elastic.policy_file import PolicyError, check_policy, load_policy
+from elastic.policy_file import PolicyError, check_policy, load_policy, parse_policy
 from elastic.policy_findings import Severity
 from tests.builders_policy import AT, complaints_of, policy_text, write_policy
 
@@ -188,6 +188,25 @@ def test_an_exchange_nobody_knows_is_told_with_the_nearest_name() -> None:
     [complaint] = complaints_of(changed("      hours: 09:00-18:00", "    trading: {exchange: XNSY}"))
     assert complaint.path == "calendars.office.trading.exchange"
     assert complaint.hint == "did you mean XNYS?"
+
+
+def test_sessions_the_package_can_not_give_are_a_complaint_not_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """exchange_calendars 4.13 raises so for a few exchanges (XBEL), and for early years of others (XTAE)."""
+    import exchange_calendars
+
+    def refuse(*_: object, **__: object) -> None:
+        raise NotImplementedError("implemented by subclasses")
+
+    text = changed("      hours: 09:00-18:00", "    trading: {exchange: XNYS}")
+    assert complaints_of(text) == []
+    monkeypatch.setattr(exchange_calendars, "get_calendar", refuse)
+    long_ago = datetime(1995, 1, 16, tzinfo=UTC)  # no answer for it is remembered from before
+    [complaint] = complaints_of(text, at=long_ago)
+    assert "no sessions of exchange 'XNYS' can be read for 1994-12-01" in complaint.message
+    assert "as an office" in complaint.hint
+    reading = parse_policy(text.encode(), file="p", at=AT, since=long_ago)
+    assert reading.policy is None
+    assert [c.path for c in reading.errors] == ["calendars"]
 
 
 def test_a_calendar_that_never_opens_is_refused() -> None:
