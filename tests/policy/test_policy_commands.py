@@ -92,6 +92,25 @@ def test_when_shows_the_make_up_workday_in_the_wanted_zone() -> None:
     assert told["next_change"][1] == "night-research"
 
 
+@pytest.mark.parametrize(
+    ("local", "workers", "reason"),
+    [
+        ("2026-12-07T07:29", 1, "out of hours"),
+        ("2026-12-07T07:30", 4, "its day begins within 30 min"),
+        ("2026-12-07T08:00", 4, "the team is at work"),
+        ("2026-12-07T19:00", 1, "out of hours"),
+        ("2026-12-28T12:00", 1, "out of hours"),  # Boxing Day observed
+    ],
+)
+def test_when_tells_the_size_of_a_cache_group_and_why(local: str, workers: int, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    more = "    cache_group: c\ncaches: {c: {service: sim, awake_workers: 4, warm_lead: 30 min}}\n"
+    path.write_text(policy_text(more=more).replace("09:00-18:00", "08:00-19:00"))
+    told = json.loads(run("policy", "when", str(path), "--at", local, "--format", "json").stdout)
+    [team] = told["teams"]
+    assert (team["cache_workers"], team["cache_reason"]) == (workers, reason)
+
+
 @pytest.mark.parametrize(("at", "known"), [("2020-02-03T10:00", True), ("2055-06-16T10:00", False)])
 def test_when_answers_for_the_past_and_the_far_future_and_says_what_is_estimated(at: str, known: bool) -> None:
     words = ("policy", "when", str(FOLDER / "quant-desk.yaml"), "--at", at, "--tz", "America/New_York")

@@ -120,6 +120,20 @@ def test_half_a_save_in_place_is_never_taken_for_a_policy(tmp_path: Path) -> Non
     assert ticks.applied == [5, 5]
 
 
+def test_the_same_file_coming_back_ends_the_complaint_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(policy_text(max_nodes=7))
+    ticks = Ticks(path)
+    ticks.tick()
+    path.unlink()
+    assert ticks.tick().complaints
+    path.write_text(policy_text(max_nodes=7))
+    back = ticks.tick()
+    assert not back.complaints
+    assert not back.stale
+    assert ticks.applied == [7]
+
+
 def test_no_policy_at_first_is_told_and_the_file_is_taken_when_it_comes(tmp_path: Path) -> None:
     ticks = Ticks(tmp_path / "policy.yaml")
     look = ticks.tick()
