@@ -72,6 +72,13 @@ def test_usage_and_unreadable_files_exit_2(words: tuple[str, ...]) -> None:
     assert result.stderr
 
 
+def test_without_a_time_now_is_meant(tmp_path: Path) -> None:
+    path = str(write_policy(tmp_path))
+    assert run("policy", "check", path).exit_code == 0
+    assert json.loads(run("policy", "when", path, "--format", "json").stdout)["at"] > "2026"
+    assert run("policy", "diff", path, path).exit_code == 0
+
+
 def test_when_shows_the_make_up_workday_in_the_wanted_zone() -> None:
     words = ("policy", "when", str(FOLDER / "quant-desk.yaml"), "--at", "2026-10-10T10:00", "--tz", "Asia/Shanghai")
     result = run(*words)
