@@ -1,4 +1,4 @@
-"""Day types and opening hours of a calendar as plain data. Pure: `elastic.calendar_sources` resolves the days.
+"""Day types and opening hours of a calendar as plain data. Pure: days come resolved from `elastic.calendar_sources`.
 
 Planning asks whether a window is open; forecasters ask what type of day it is.
 """

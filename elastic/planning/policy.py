@@ -1,4 +1,4 @@
-"""What people want: the policy as frozen values. `policy_file` reads it from YAML, it steers every planning step.
+"""What people want: the policy as frozen values. `policy_file` reads it from YAML, every planning step follows it.
 
 Field names end in their unit; the YAML key is the alias (`wait_target: 15 min` fills `wait_target_s`).
 `PolicyDocument` is the file as written, `Policy` the same with its calendars resolved to days.
