@@ -1,0 +1,56 @@
+"""Simulated jobs: what is submitted, and what the world keeps of each. Only the world knows a job's duration."""
+
+from dataclasses import dataclass, field
+
+from providers.facts import PendingReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimJob:
+    """A job to be submitted at `submit_s` (Unix seconds). `restart_cost_s` is lost by every later attempt."""
+
+    id: str
+    submit_s: float
+    gpus: int
+    duration_s: float
+    pool: str
+    nodes: int = 1
+    cpus: int = 0
+    memory_gib: float = 0.0
+    gpu_model: str | None = None
+    team: str = ""
+    user: str = ""
+    job_class: str = ""
+    name: str = ""
+    priority: int = 0
+    checkpointable: bool = True
+    restart_cost_s: float = 300.0
+    pending_reason: PendingReason = PendingReason.RESOURCES
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The world's account of a job between submission and end."""
+
+    job: SimJob
+    left_s: float  # work left, without restart costs
+    number: int = -1  # -1: never started
+    started_s: float = 0.0
+    pool: str = ""
+    parts: tuple[tuple[str, int], ...] = ()  # (node, GPUs) while it runs
+    end_event: int = -1
+    lost_s: float = 0.0
+    only_nodes: tuple[str, ...] = field(default=())
+
+    @property
+    def restart_s(self) -> float:
+        """What this attempt spends before it gets on with the work."""
+        return self.job.restart_cost_s if self.number > 0 else 0.0
+
+    def stop(self, now_s: float, *, lose_work: bool) -> None:
+        """Account for an attempt that ended before its job was done."""
+        worked_s = max(0.0, now_s - self.started_s - self.restart_s)
+        if lose_work or not self.job.checkpointable:
+            self.lost_s += worked_s
+        else:
+            self.left_s = max(0.0, self.left_s - worked_s)
