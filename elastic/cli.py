@@ -2,7 +2,7 @@
 
 import typer
 
-from elastic.commands import history, init, policy
+from elastic.commands import history, init, policy, replay, run
 
 app = typer.Typer(
     name="elastic",
@@ -12,6 +12,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command("run")(run.run)
+app.command("replay")(replay.replay)
 app.command("init")(init.init)
 app.add_typer(policy.app, name="policy")
 app.add_typer(history.app, name="history")

@@ -6,7 +6,7 @@ are learnt from jobs that have ended.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from math import ceil
 from random import Random
 
@@ -38,6 +38,11 @@ class TraceJob:
     duration_s: float
     team: str = ""
     name: str = ""
+
+    @property
+    def submitted_at(self) -> datetime:
+        """Aware, in UTC."""
+        return datetime.fromtimestamp(self.submit_s, UTC)
 
 
 class MemoryLedger:
@@ -111,9 +116,9 @@ def replay(
     """
     start_s, last_s = jobs[0].submit_s, until_s if until_s is not None else jobs[-1].submit_s
     home, pool = next((n, p) for n, p in policy.pools.items() if p.place == "on-prem")
-    world = site_world(
-        jobs, start_s=start_s, pools=[(home, onprem_gpus // pool.gpus_per_node, pool.gpus_per_node, pool.gpu_model)]
-    )
+    nodes = onprem_gpus // pool.gpus_per_node
+    shape = (pool.gpus_per_node, pool.gpu_model, pool.cpus_per_node, pool.memory_gib_per_node)
+    world = site_world(jobs, start_s=start_s, pools=[(home, nodes, *shape)])
     cloud = SimulatedCloud(world, markets_of(policy))
     learner = _Learner(world)
     ledger = MemoryLedger()

@@ -127,11 +127,13 @@ class PacedClock:
         self._world.advance_to(self._world.now_s + seconds)
 
 
-def site_world(jobs: Iterable[SimJob], *, start_s: float, pools: Iterable[tuple[str, int, int, str]]) -> World:
-    """A world with on-prem pools given as (name, nodes, GPUs a node, GPU model)."""
+def site_world(
+    jobs: Iterable[SimJob], *, start_s: float, pools: Iterable[tuple[str, int, int, str, int, float]]
+) -> World:
+    """A world with on-prem pools given as (name, nodes, GPUs, GPU model, CPUs, memory GiB), the last four a node."""
     world = World(jobs, start_s=start_s)
-    for name, nodes, gpus, model in pools:
-        for node in onprem_nodes(name, nodes=nodes, gpus=gpus, gpu_model=model):
+    for name, nodes, gpus, model, cpus, memory_gib in pools:
+        for node in onprem_nodes(name, nodes=nodes, gpus=gpus, gpu_model=model, cpus=cpus, memory_gib=memory_gib):
             world.add_node(node)
             world.record.node((node.id, "onprem", gpus, 0.0, 0.0, float("nan"), "onprem", 0.0, "site"))
     return world

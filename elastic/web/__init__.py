@@ -1,0 +1,1 @@
+"""The status page and health of a running controller, on loopback."""
