@@ -40,13 +40,18 @@ class DemandSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """A day's highest demand: a forecast of its own. `day` is the local date's midnight in UTC."""
+    """A day's highest demand: a forecast of its own. `day` is the local date's midnight in UTC.
+
+    Nine peaks of ten lie in [low_gpus, high_gpus]; eight of ten begin in [earliest, latest] (None: not known).
+    """
 
     day: datetime
     at: datetime
     gpus: float
     low_gpus: float
     high_gpus: float
+    earliest: datetime | None = None
+    latest: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
