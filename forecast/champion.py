@@ -1,8 +1,9 @@
 """Which forecaster speaks for a series, by its losses at past origins; and the forecast it makes. Pure.
 
 The baseline is persistence. A candidate takes over only when it beats the baseline in both its pinball loss and the
-error of its median, by more than chance explains (paired one-sided t-test at 5 %), over the last 14 to 28 origins. It
-hands back as soon as it no longer wins on average. Called by the forecast beat, `elastic forecast` and the benchmark.
+error of its median, by more than chance explains (paired one-sided t-tests at 5 % in all), over the last 14 to 28
+origins. It hands back as soon as it no longer wins on average. Called by the forecast beat, `elastic forecast` and
+the benchmark.
 """
 
 from collections.abc import Sequence
@@ -29,10 +30,15 @@ LEAST_FOR_BASELINE = 3  # yesterday against last value: a plain daily rhythm sho
 HYSTERESIS = 0.03  # a rival of the champion must be this much better: 3 % of the loss
 HISTORY_ORIGINS = 60  # past origins rolled for one forecast: 28 to judge by, each with 30 to calibrate on
 
-# 95th percentile of Student's t for 1, 2, 3, ... degrees of freedom.
+# Student's t for 1, 2, 3, ... degrees of freedom: 95th percentile for one test, 99th for the best of five rivals (5 %
+# shared among them, Bonferroni).
 _STUDENT_95 = (
-    *(6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.90, 1.86, 1.83, 1.81, 1.80, 1.78, 1.77, 1.76, 1.75, 1.75, 1.74),
-    *(1.73, 1.73, 1.73, 1.72, 1.72, 1.71, 1.71, 1.71, 1.71, 1.70),
+    *(6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.80, 1.78, 1.77, 1.76),
+    *(1.75, 1.75, 1.74, 1.73, 1.73, 1.72, 1.72, 1.72, 1.71, 1.71, 1.71, 1.71, 1.70),
+)
+_STUDENT_99 = (
+    *(31.82, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76, 2.72, 2.68, 2.65, 2.62),
+    *(2.60, 2.58, 2.57, 2.55, 2.54, 2.53, 2.52, 2.51, 2.50, 2.49, 2.49, 2.48, 2.47),
 )
 
 
@@ -85,18 +91,18 @@ class _Contest:
         rows = np.flatnonzero(self._usable[:seen])[-WINDOW:]
         before = self._champion
         self._choose_baseline(rows)
-        if before in BASELINES or not self._beats(before, rows, surely=False):
+        if before in BASELINES or not self._beats(before, rows):
             self._champion = self._baseline
         self._let_rivals_in(rows)
         return self._champion, self._reason(before, rows)
 
     def _choose_baseline(self, rows: NDArray[Any]) -> None:
         other = BASELINES[1 - BASELINES.index(self._baseline)]
-        if len(rows) >= LEAST_FOR_BASELINE and self._beats(other, rows, surely=True, least=LEAST_FOR_BASELINE):
+        if len(rows) >= LEAST_FOR_BASELINE and self._beats(other, rows, student=_STUDENT_95, least=LEAST_FOR_BASELINE):
             self._baseline = other
 
     def _let_rivals_in(self, rows: NDArray[Any]) -> None:
-        rivals = [n for n in self._losses if n not in BASELINES and self._beats(n, rows, surely=True)]
+        rivals = [n for n in self._losses if n not in BASELINES and self._beats(n, rows, student=_STUDENT_99)]
         if not rivals:
             return
         means = {name: float(np.nanmean(self._losses[name][rows])) for name in {*rivals, self._champion}}
@@ -104,14 +110,16 @@ class _Contest:
         if self._champion in BASELINES or means[best] < means[self._champion] * (1 - HYSTERESIS):
             self._champion = best
 
-    def _beats(self, name: str, rows: NDArray[Any], *, surely: bool, least: int = LEAST_ORIGINS) -> bool:
-        """Whether `name` beats the baseline in both losses: on average, or by more than chance explains."""
+    def _beats(
+        self, name: str, rows: NDArray[Any], *, student: tuple[float, ...] = (), least: int = LEAST_ORIGINS
+    ) -> bool:
+        """Whether `name` beats the baseline in both losses: on average, or (`student`) by more than chance explains."""
         if name not in self._losses:
             return False
         for table in (self._losses, self._misses):
             won = (table[self._baseline] - table[name])[rows]
             won = won[~np.isnan(won)]
-            if len(won) < least or not won.mean() > (_chance(won) if surely else 0.0):
+            if len(won) < least or not won.mean() > (_chance(won, student) if student else 0.0):
                 return False
         return True
 
@@ -125,10 +133,10 @@ class _Contest:
         return f"no candidate beats {self._baseline} with confidence over the last {len(rows)} days"
 
 
-def _chance(won: Floats) -> float:
-    """What the mean of paired wins must exceed to be no luck: one-sided t-test at 5 %."""
-    spread = float(won.std(ddof=1)) / len(won) ** 0.5
-    return float(_STUDENT_95[min(len(won) - 1, len(_STUDENT_95)) - 1] * spread)
+def _chance(won: Floats, student: tuple[float, ...]) -> float:
+    """What the mean of paired wins must exceed to be no luck."""
+    spread = float(won.std(ddof=1)) / float(np.sqrt(len(won)))
+    return student[min(len(won) - 1, len(student)) - 1] * spread
 
 
 def forecast_series(
