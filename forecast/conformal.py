@@ -48,52 +48,60 @@ def calibrate(
     `paths`, `actuals` (origins, horizon): median paths, and what came (NaN: not known). `origins`: steps known at
     each, ascending. `peaks` (origins,): the recent peak, for the clip.
     """
-    errors = actuals - paths
     at = np.asarray(origins)
-    out = {q: np.array(paths, dtype=np.float64) for q in quantiles}
-    calibrated = np.zeros(len(paths), dtype=np.bool_)
-    for begin in range(0, paths.shape[1], block_steps):
-        block = slice(begin, min(begin + block_steps, paths.shape[1]))
-        seen = np.searchsorted(at + block.stop, at, side="right")  # origins whose block lies in the past of each
-        offsets = _offsets(errors[:, block], seen, quantiles)
-        calibrated |= ~np.isnan(offsets[:, 0])
-        for number, q in enumerate(quantiles):
-            moved = paths[:, block] + offsets[:, number, None]
-            prior = paths[:, block] * PRIOR_FACTORS[q]
-            out[q][:, block] = np.where(np.isnan(moved), prior, moved)
-    return _ordered(out, paths, peaks, calibrated)
+    steps = paths.shape[1]
+    blocks = -(-steps // block_steps)
+    padded = np.pad(actuals - paths, ((0, 0), (0, blocks * block_steps - steps)), constant_values=np.nan)
+    errors = padded.reshape(len(paths), blocks, block_steps)
+    offsets = np.full((len(paths), blocks, len(quantiles)), np.nan)
+    ends = np.minimum((np.arange(blocks) + 1) * block_steps, steps)
+    # For each block, how many origins have it in their past; blocks of one day mostly agree and go together.
+    seen = np.array([np.searchsorted(at + end, at, side="right") for end in ends])
+    for pattern in np.unique(seen, axis=0):
+        together = (seen == pattern).all(axis=1)
+        offsets[:, together] = _offsets(errors[:, together], pattern, np.array(quantiles))
+    by_step = np.repeat(offsets, block_steps, axis=1)[:, :steps]
+    out = {}
+    for number, q in enumerate(quantiles):
+        moved = paths + by_step[:, :, number]
+        out[q] = np.where(np.isnan(moved), paths * PRIOR_FACTORS[q], moved)
+    return _ordered(out, paths, peaks, ~np.isnan(offsets[:, 0, 0]))
 
 
-def _offsets(errors: Floats, seen: NDArray[Any], quantiles: Sequence[float]) -> Floats:
-    """(origins, quantiles) offset of each level for one block; NaN where too few origins are known."""
-    wanted = np.array(quantiles)
-    levels = wanted.copy()
-    offsets = np.full((len(errors), len(wanted)), np.nan)
+def _offsets(errors: Floats, seen: NDArray[Any], wanted: Floats) -> Floats:
+    """`errors` (origins, blocks, steps) -> (origins, blocks, quantiles) offsets; NaN where too few origins are known."""
+    origins, blocks, steps = errors.shape
+    levels = np.repeat(wanted[None], blocks, axis=0)
+    offsets = np.full((origins, blocks, len(wanted)), np.nan)
+    answered = ~np.isnan(errors).all(axis=2)
     judged = 0
-    for origin in range(len(errors)):
+    for origin in range(origins):
         while judged < seen[origin]:  # what has come true since the last origin moves the levels
             levels = _adapted(levels, wanted, errors[judged], offsets[judged])
             judged += 1
-        rows = errors[max(seen[origin] - WINDOW_ORIGINS, 0) : seen[origin]]
-        usable = rows[~np.isnan(rows)]
-        if np.sum(~np.isnan(rows).all(axis=1)) >= MIN_ORIGINS:
-            offsets[origin] = _empirical(np.sort(usable), levels)
+        window = slice(max(int(seen[origin]) - WINDOW_ORIGINS, 0), int(seen[origin]))
+        pool = errors[window].transpose(1, 0, 2).reshape(blocks, -1)
+        if pool.shape[1]:
+            found = _empirical(np.sort(pool, axis=1), levels)
+            offsets[origin] = np.where((answered[window].sum(axis=0) >= MIN_ORIGINS)[:, None], found, np.nan)
     return offsets
 
 
 def _adapted(levels: Floats, wanted: Floats, errors: Floats, offsets: Floats) -> Floats:
-    known = errors[~np.isnan(errors)]
-    if len(known) == 0 or np.isnan(offsets).any():
-        return levels
-    covered = (known[:, None] <= offsets).mean(axis=0)
-    return np.asarray(np.clip(levels + ADAPTIVE_STEP * (wanted - covered), *LEVEL_LIMITS))
+    """Levels (blocks, quantiles) after one more origin came true; blocks without errors or offsets keep theirs."""
+    known = ~np.isnan(errors)
+    count = known.sum(axis=1)
+    covered = (errors[:, :, None] <= offsets[:, None, :]).sum(axis=1) / np.maximum(count, 1)[:, None]
+    moved = np.minimum(np.maximum(levels + ADAPTIVE_STEP * (wanted - covered), LEVEL_LIMITS[0]), LEVEL_LIMITS[1])
+    judgeable = (count > 0)[:, None] & ~np.isnan(offsets)
+    return np.where(judgeable, moved, levels)
 
 
 def _empirical(ascending: Floats, levels: Floats) -> Floats:
-    """The conformal quantile: the ceil((n + 1) level)-th smallest, between neighbours below the middle."""
-    count = len(ascending)
-    ranks = np.clip(np.ceil((count + 1) * levels).astype(np.int64) - 1, 0, count - 1)
-    return ascending[ranks]
+    """The conformal quantile of each block: the ceil((n + 1) level)-th smallest of its n errors (NaN lie behind)."""
+    count = (~np.isnan(ascending)).sum(axis=1)[:, None]
+    ranks = np.ceil((count + 1) * levels).astype(np.int64) - 1
+    return np.take_along_axis(ascending, np.maximum(np.minimum(ranks, count - 1), 0), axis=1)
 
 
 def _ordered(out: dict[float, Floats], paths: Floats, peaks: Floats, calibrated: NDArray[Any]) -> Calibrated:

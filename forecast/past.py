@@ -5,7 +5,7 @@ the same as cleaning the cut record: rolling origins can share one pass.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -26,14 +26,17 @@ MARKED_DAYS = 28
 MARKED_SHARE = 0.25  # a controller that bursts every day marks most hours; then marks tell nothing
 
 
+KINDS = tuple(DayType)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalSteps:
     """The calendar's view of steps: shape (steps,) each. `day` counts local dates from the first, `slot` is the step
-    within the local day, `types` the day type by number of `day`."""
+    within the local day, `kind` the number of the day's type in `KINDS`."""
 
     day: NDArray[np.int64]
     slot: NDArray[np.int64]
-    types: tuple[DayType, ...]
+    kind: NDArray[np.int64]
 
 
 def steps_per_day(step_s: int) -> int:
@@ -52,6 +55,18 @@ def cut(series: DemandSeries, steps: int) -> DemandSeries:
         gpus=series.gpus[:steps],
         gaps=series.gaps[:steps],
         marked=series.marked[:steps],
+    )
+
+
+def cut_front(series: DemandSeries, steps: int) -> DemandSeries:
+    """Without the first `steps` steps."""
+    return DemandSeries(
+        key=series.key,
+        start=series.start + timedelta(seconds=steps * series.step_s),
+        step_s=series.step_s,
+        gpus=series.gpus[steps:],
+        gaps=series.gaps[steps:],
+        marked=series.marked[steps:],
     )
 
 
@@ -99,11 +114,18 @@ def local_steps(series: DemandSeries, *, steps: int, calendar: Calendar) -> Loca
     """Local day, slot and day type of the first `steps` steps from the series' start (may reach past its end)."""
     zone, step = ZoneInfo(calendar.zone), timedelta(seconds=series.step_s)
     local = [(series.start + number * step).astimezone(zone) for number in range(steps)]
-    first = local[0].date()
-    day = np.array([(at.date() - first).days for at in local], dtype=np.int64)
-    slot = np.array([(at.hour * 3600 + at.minute * 60 + at.second) // series.step_s for at in local], dtype=np.int64)
-    types = tuple(calendar.day_type(first + timedelta(days=number)) for number in range(int(day[-1]) + 1))
-    return LocalSteps(day=day, slot=slot, types=types)
+    dates = [at.date() for at in local]
+    kinds = {day: KINDS.index(calendar.day_type(day)) for day in set(dates)}
+    last_slot = steps_per_day(series.step_s) - 1
+    return LocalSteps(
+        day=np.array([day.toordinal() for day in dates], dtype=np.int64) - dates[0].toordinal(),
+        slot=np.array([min(_second(at) // series.step_s, last_slot) for at in local], dtype=np.int64),
+        kind=np.array([kinds[day] for day in dates], dtype=np.int64),
+    )
+
+
+def _second(at: datetime) -> int:
+    return at.hour * 3600 + at.minute * 60 + at.second
 
 
 def _wild(values: Floats, step_s: int) -> NDArray[np.bool_]:

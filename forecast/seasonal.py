@@ -4,14 +4,13 @@ Called by `backtest` and `champion`. Persistence is the bar: on published GPU tr
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forecast.calendar import Calendar, DayType
 from forecast.forecaster import DemandSeries, Floats
-from forecast.past import LocalSteps, fill_gaps, known, last_known, learnable, local_steps, steps_per_day
+from forecast.past import KINDS, LocalSteps, fill_gaps, known, last_known, learnable, local_steps, steps_per_day
 
 PROFILE_DAYS = 28  # four of each weekday; older weeks describe a desk that has changed since
 MIN_EXAMPLES = 3  # days of a type before its own profile is used
@@ -85,40 +84,46 @@ def _profile_path(values: Floats, local: LocalSteps, *, horizon: int, season: in
     late = values[begin:]
     if int(np.sum(~np.isnan(late))) < 2 * season:
         raise ValueError(f"day-type profile needs two days of known values, there are {int(np.sum(~np.isnan(late)))}")
-    days, slots = local.day[begin:origin], local.slot[begin:origin]
-    table = _day_table(late, days, slots, season=season)
-    known_days = ~np.asarray(np.isnan(table).all(axis=1))
-    types = np.array([str(local.types[day]) for day in range(int(days[0]), int(days[-1]) + 1)])
-    profiles: dict[DayType, Floats] = {}
+    table, kinds = _day_table(late, local, begin=begin, season=season)
+    profiles: dict[int, Floats] = {}
 
-    def expected(rows: slice) -> Floats:
-        wanted = [local.types[day] for day in local.day[rows]]
-        for kind in set(wanted) - set(profiles):
-            profiles[kind] = _profile_of(kind, table, types, known_days)
-        return np.array([profiles[kind][slot] for kind, slot in zip(wanted, local.slot[rows], strict=True)])
+    def expected(first: int, end: int) -> Floats:
+        wanted = local.kind[first:end]
+        for kind in {int(kind) for kind in wanted} - set(profiles):
+            profiles[kind] = _profile_of(KINDS[kind], table, kinds)
+        by_kind = np.array([profiles.get(kind, table[0]) for kind in range(len(KINDS))])
+        return np.asarray(by_kind[wanted, local.slot[first:end]])
 
     back = max(origin - LEVEL_BACK_DAYS * season, 0)
-    level = _level(values[back:], expected(slice(back, origin)), hours=LEVEL_HOURS * season // 24)
-    return expected(slice(origin, origin + horizon)) * level
+    level = _level(values[back:], expected(back, origin), hours=LEVEL_HOURS * season // 24)
+    return expected(origin, origin + horizon) * level
 
 
-def _day_table(values: Floats, days: NDArray[Any], slots: NDArray[Any], *, season: int) -> Floats:
-    """(local days, slots) of values; an hour that a clock change doubles keeps its last value."""
-    table = np.full((int(days[-1] - days[0]) + 1, season), np.nan)
-    table[days - days[0], np.minimum(slots, season - 1)] = values
-    return table
+def _day_table(values: Floats, local: LocalSteps, *, begin: int, season: int) -> tuple[Floats, NDArray[np.int64]]:
+    """(local days, slots) of the values from step `begin` on, and the days' kinds; days of which nothing is known are
+    left out. An hour that a clock change doubles keeps its last value."""
+    span = slice(begin, begin + len(values))
+    days = local.day[span] - local.day[begin]
+    table = np.full((int(days[-1]) + 1, season), np.nan)
+    kinds = np.zeros(len(table), dtype=np.int64)
+    table[days, local.slot[span]] = values
+    kinds[days] = local.kind[span]
+    known_days = ~np.asarray(np.isnan(table).all(axis=1))
+    return table[known_days], kinds[known_days]
 
 
-def _profile_of(kind: DayType, table: Floats, types: NDArray[Any], known_days: NDArray[Any]) -> Floats:
+def _profile_of(kind: DayType, table: Floats, kinds: NDArray[np.int64]) -> Floats:
     """Median by slot over the nearest type with enough examples, else over all days; unknown slots are carried on."""
     for nearest in NEAREST[kind]:
-        rows = (types == str(nearest)) & known_days
+        rows = kinds == KINDS.index(nearest)
         if int(rows.sum()) >= MIN_EXAMPLES:
             return _median_by_slot(table[rows])
-    return _median_by_slot(table[known_days])
+    return _median_by_slot(table)
 
 
 def _median_by_slot(rows: Floats) -> Floats:
+    if not np.isnan(rows).any():
+        return np.asarray(np.median(rows, axis=0))
     some = ~np.isnan(rows).all(axis=0)
     profile = np.full(rows.shape[1], np.nan)
     profile[some] = np.nanmedian(rows[:, some], axis=0)
