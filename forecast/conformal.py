@@ -69,11 +69,11 @@ def calibrate(
 
 
 def _offsets(errors: Floats, seen: NDArray[Any], wanted: Floats) -> Floats:
-    """`errors` (origins, blocks, steps) -> (origins, blocks, quantiles) offsets; NaN where too few origins are known."""
-    origins, blocks, steps = errors.shape
+    """`errors` (origins, blocks, steps) -> (origins, blocks, quantiles); offsets, NaN where too few are known."""
+    origins, blocks = errors.shape[:2]
     levels = np.repeat(wanted[None], blocks, axis=0)
     offsets = np.full((origins, blocks, len(wanted)), np.nan)
-    answered = ~np.isnan(errors).all(axis=2)
+    answered = ~np.asarray(np.isnan(errors).all(axis=2))
     judged = 0
     for origin in range(origins):
         while judged < seen[origin]:  # what has come true since the last origin moves the levels
