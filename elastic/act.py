@@ -1,12 +1,13 @@
 """Plan -> Outcomes through the ports. No choices left here, but the cloud's pick among a launch's ranked offerings.
 
-Every launch token is written down before its call. A machine is given back only after its node was read again and
-found without work, and cordoned. Provider trouble becomes an outcome; anything else is a broken promise and raises.
+Every launch token is written down before its call. A machine is given back only after its node was cordoned, read
+again and found without work. Provider trouble becomes an outcome; anything else is a broken promise and raises.
 """
 
-from collections.abc import Callable
-from datetime import datetime
+from typing import assert_never
 
+from elastic.give_back import failed, give_back, skipped
+from elastic.ledger_port import IntentStore, LedgerError
 from elastic.planning.plan import (
     Action,
     Cordon,
@@ -21,70 +22,55 @@ from elastic.planning.plan import (
     Uncordon,
     WarmCacheGroup,
 )
-from elastic.planning.policy import Policy
+from elastic.planning.policy import Mode, Policy
 from elastic.planning.state import Outcome, Result
 from providers.errors import InvalidRequest, ProviderError
-from providers.facts import LaunchRequest, Node
+from providers.facts import LaunchRequest
 from providers.ports import Ports
 
-WriteIntent = Callable[[Launch, datetime], None]
+# The kind of a launch that was not tried because its token could not be written down.
+LEDGER_TROUBLE = "ledger"
 
 
-def apply_plan(plan: Plan, ports: Ports, policy: Policy, write_intent: WriteIntent) -> tuple[Outcome, ...]:
-    """Carry out the plan's actions in order. Moves that must wait for another move's place are tried once more."""
-    fresh = _FreshNodes(ports)
+def apply_plan(plan: Plan, ports: Ports, policy: Policy, intents: IntentStore) -> tuple[Outcome, ...]:
+    """Carry out the plan's actions in order. Moves that must wait for another move's place are tried once more.
+
+    Where the policy only observes or advises, every action is skipped.
+    """
+    if policy.mode is not Mode.ACT:
+        return tuple(skipped(a, f"the policy's mode is {policy.mode.value}") for a in plan.actions)
+    returned: dict[str, Outcome] = {}
     outcomes: list[Outcome] = []
     again: list[Move] = []
     for action in plan.actions:
-        outcome = _attempt(action, plan, ports, policy, write_intent, fresh)
+        if isinstance(action, Terminate):
+            returned = returned or give_back([a for a in plan.actions if isinstance(a, Terminate)], ports)
+            outcomes.append(returned[action.key])
+            continue
+        outcome = _attempt(action, plan, ports, policy, intents)
         if isinstance(action, Move) and outcome.error_kind == InvalidRequest.kind:
             again.append(action)
-        else:
-            if again and isinstance(action, Route):
-                outcomes += [_attempt(m, plan, ports, policy, write_intent, fresh) for m in again]
-                again = []
-                if outcome.result is Result.FAILED:
-                    outcome = _attempt(action, plan, ports, policy, write_intent, fresh)
-            outcomes.append(outcome)
-    outcomes += [_attempt(m, plan, ports, policy, write_intent, fresh) for m in again]
+            continue
+        if again and isinstance(action, Route):
+            outcomes += [_attempt(m, plan, ports, policy, intents) for m in again]
+            again = []
+            if outcome.result is Result.FAILED:
+                outcome = _attempt(action, plan, ports, policy, intents)
+        outcomes.append(outcome)
+    outcomes += [_attempt(m, plan, ports, policy, intents) for m in again]
     return tuple(outcomes)
 
 
-class _FreshNodes:
-    """Nodes of a cluster, read once more at the first removal of a tick."""
-
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-        self._read: dict[str, dict[str, Node] | None] = {}
-
-    def find(self, cluster: str, node_id: str) -> Node | None:
-        """The node as it is now; None if it is gone. Raises the cluster's trouble."""
-        if cluster not in self._read:
-            reading = self._ports.clusters[cluster].read()
-            self._read[cluster] = {n.id: n for n in reading.nodes} if reading.complete else None
-        known = self._read[cluster]
-        if known is None:
-            raise InvalidRequest(f"cluster {cluster} could not be read whole again", scope="source")
-        return known.get(node_id)
-
-
-def _attempt(
-    action: Action, plan: Plan, ports: Ports, policy: Policy, write_intent: WriteIntent, fresh: _FreshNodes
-) -> Outcome:
+def _attempt(action: Action, plan: Plan, ports: Ports, policy: Policy, intents: IntentStore) -> Outcome:
     try:
         if isinstance(action, Launch):
-            return _launch(action, plan, ports, policy, write_intent)
-        if isinstance(action, Terminate):
-            return _terminate(action, ports, fresh)
+            return _launch(action, plan, ports, policy, intents)
         _steer(action, ports)
     except ProviderError as trouble:
-        return Outcome(
-            action_key=action.key,
-            result=Result.FAILED,
-            error_kind=trouble.kind,
-            error_scope=trouble.scope,
-            detail=trouble.detail,
-        )
+        return failed(action, trouble)
+    except LedgerError as trouble:
+        detail = f"not tried, its token could not be written: {trouble}"
+        return Outcome(action_key=action.key, result=Result.FAILED, error_kind=LEDGER_TROUBLE, detail=detail)
     return Outcome(action_key=action.key, result=Result.DONE)
 
 
@@ -106,10 +92,15 @@ def _steer(action: Action, ports: Ports) -> None:
             ports.caches[action.service].resize(action.name, workers=action.workers)
         case WarmCacheGroup():
             ports.caches[action.service].warm(action.name)
+        case Launch() | Terminate():
+            raise ValueError(f"{action.key} is not steered: launches and terminations have their own ways")
+        case _:
+            assert_never(action)
 
 
-def _launch(action: Launch, plan: Plan, ports: Ports, policy: Policy, write_intent: WriteIntent) -> Outcome:
-    write_intent(action, plan.at)
+def _launch(action: Launch, plan: Plan, ports: Ports, policy: Policy, intents: IntentStore) -> Outcome:
+    """Token first, then the call. What came is partial if it is less than asked; a gang comes whole or not at all."""
+    intents.write_intent(action, plan.at)
     pool = policy.pools[action.pool]
     reply = ports.clouds[pool.cloud or ""].launch(
         LaunchRequest(
@@ -128,22 +119,9 @@ def _launch(action: Launch, plan: Plan, ports: Ports, policy: Policy, write_inte
         action_key=action.key,
         result=result,
         error_kind=reply.failures[0].error_kind if reply.failures and not got else "",
+        error_scope="offering" if reply.failures and not got else "",
         detail="; ".join(f.detail for f in reply.failures),
         provider_ids=tuple(i.id for i in reply.instances),
         instances=reply.instances,
         failures=reply.failures,
     )
-
-
-def _terminate(action: Terminate, ports: Ports, fresh: _FreshNodes) -> Outcome:
-    """Re-read, cordon, terminate, forget. A node that got work meanwhile stays."""
-    if action.node_id is not None and action.cluster is not None:
-        node = fresh.find(action.cluster, action.node_id)
-        if node is not None and (node.job_ids or node.free_gpus != node.gpus):
-            return Outcome(action_key=action.key, result=Result.SKIPPED, detail="the node has work again")
-        if node is not None:
-            ports.clusters[action.cluster].cordon(action.node_id, reason=action.reason)
-    done = ports.clouds[action.cloud].terminate([action.instance_id])
-    if action.node_id is not None and action.cluster is not None:
-        ports.clusters[action.cluster].forget(action.node_id)
-    return Outcome(action_key=action.key, result=Result.DONE, provider_ids=tuple(done))

@@ -10,9 +10,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from elastic.ledger_port import LedgerError
 from elastic.plan_text import action_text, render
 from elastic.planning.plan import Launch
-from elastic.planning.state import Record
+from elastic.planning.state import ControllerState, Record
 
 _meta = sa.MetaData()
 INTENTS = sa.Table(
@@ -36,10 +37,6 @@ RECORDS = sa.Table(
 )
 
 
-class LedgerError(Exception):
-    """The ledger cannot be written or read; the message says what to do."""
-
-
 class SqlLedger:
     """A ledger at an SQLAlchemy URL."""
 
@@ -61,7 +58,7 @@ class SqlLedger:
             if known is None:
                 connection.execute(INTENTS.insert().values(**row))
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Record, state: ControllerState) -> None:
         """A tick that acted or withheld; quiet ticks are not written."""
         plan = record.plan
         if not plan.actions and not plan.withheld:

@@ -1,58 +1,55 @@
 """Ports -> Snapshot. One instant for the whole tick; a source that failed is a reading with an error, not a crash.
 
-Called once a tick by the controller. Facts of a source that could not be read are the last good ones.
+Called once a tick by the controller. Facts of a source that could not be read whole are the last good ones; a part is
+never taken for the whole (F024), so that nothing is bought or removed on its word.
 """
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from elastic.planning.snapshot import Reading, Snapshot
 from providers.errors import ProviderError
 from providers.facts import CacheGroup
-from providers.ports import CloudReading, ClusterReading, Ports
+from providers.ports import Ports
+
+
+class _Whole(Protocol):
+    @property
+    def complete(self) -> bool: ...
+
+    @property
+    def trouble(self) -> str: ...
+
 
 T = TypeVar("T")
+R = TypeVar("R", bound=_Whole)
+
+
+class _CacheReading:
+    """Cache services answer with plain groups; this gives them the shape of the other readings."""
+
+    __slots__ = ("groups",)
+    complete, trouble = True, ""
+
+    def __init__(self, groups: tuple[CacheGroup, ...]) -> None:
+        self.groups = groups
 
 
 class Observer:
     """Reads every source, and remembers the last good reading of each."""
 
     def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-        self._clusters: dict[str, tuple[datetime, ClusterReading]] = {}
-        self._clouds: dict[str, tuple[datetime, CloudReading]] = {}
-        self._caches: dict[str, tuple[datetime, tuple[CacheGroup, ...]]] = {}
+        self._clusters = [_Source(f"cluster:{name}", c.read) for name, c in ports.clusters.items()]
+        self._clouds = [_Source(f"cloud:{name}", c.read) for name, c in ports.clouds.items()]
+        self._caches = [_Source(f"cache:{name}", _groups(c.read)) for name, c in ports.caches.items()]
 
     def take_snapshot(self, now: datetime) -> Snapshot:
         """Everything as it is now; sources in trouble as they were, with the reason."""
         readings: list[Reading] = []
-        for name, cluster in self._ports.clusters.items():
-            try:
-                read = cluster.read()
-                error = "" if read.complete else f"incomplete: {read.trouble}"
-                if read.complete or name not in self._clusters:
-                    self._clusters[name] = (now, read)
-            except ProviderError as trouble:
-                error = f"{trouble.kind}: {trouble.detail}"
-            readings.append(_reading(f"cluster:{name}", self._clusters.get(name), now, error))
-        for name, cloud in self._ports.clouds.items():
-            try:
-                seen = cloud.read()
-                error = "" if seen.complete else f"incomplete: {seen.trouble}"
-                if seen.complete or name not in self._clouds:
-                    self._clouds[name] = (now, seen)
-            except ProviderError as trouble:
-                error = f"{trouble.kind}: {trouble.detail}"
-            readings.append(_reading(f"cloud:{name}", self._clouds.get(name), now, error))
-        for name, cache in self._ports.caches.items():
-            try:
-                self._caches[name] = (now, cache.read())
-                error = ""
-            except ProviderError as trouble:
-                error = f"{trouble.kind}: {trouble.detail}"
-            readings.append(_reading(f"cache:{name}", self._caches.get(name), now, error))
-        clusters = [r for _, r in self._clusters.values()]
-        clouds = [r for _, r in self._clouds.values()]
+        clusters = _read_all(self._clusters, now, readings)
+        clouds = _read_all(self._clouds, now, readings)
+        caches = _read_all(self._caches, now, readings)
         return Snapshot(
             at=now,
             jobs=_joined([r.jobs for r in clusters]),
@@ -60,13 +57,40 @@ class Observer:
             instances=_joined([r.instances for r in clouds]),
             offerings=_joined([r.offerings for r in clouds]),
             interruptions=_joined([r.interruptions for r in clouds]),
-            cache_groups=_joined([g for _, g in self._caches.values()]),
+            cache_groups=_joined([r.groups for r in caches]),
             readings=tuple(readings),
         )
 
 
-def _reading(source: str, last: tuple[datetime, object] | None, now: datetime, error: str) -> Reading:
-    return Reading(source=source, read_at=last[0] if last else now, error=error)
+class _Source(Generic[R]):
+    """One source with its last good reading. Until there is one, an incomplete reading is better than nothing."""
+
+    def __init__(self, name: str, read: Callable[[], R]) -> None:
+        self._name, self._read = name, read
+        self._kept: R | None = None
+        self._kept_at: datetime | None = None
+        self._kept_whole = False
+
+    def read(self, now: datetime, readings: list[Reading]) -> R | None:
+        """The facts to go by, None if there never were any; adds how the reading went."""
+        error = ""
+        try:
+            fresh = self._read()
+            error = "" if fresh.complete else f"incomplete: {fresh.trouble}"
+            if fresh.complete or not self._kept_whole:
+                self._kept, self._kept_at, self._kept_whole = fresh, now, fresh.complete
+        except ProviderError as trouble:
+            error = f"{trouble.kind}: {trouble.detail}"
+        readings.append(Reading(source=self._name, read_at=self._kept_at or now, error=error))
+        return self._kept
+
+
+def _read_all(sources: "list[_Source[R]]", now: datetime, readings: list[Reading]) -> list[R]:
+    return [facts for source in sources if (facts := source.read(now, readings)) is not None]
+
+
+def _groups(read: Callable[[], tuple[CacheGroup, ...]]) -> Callable[[], _CacheReading]:
+    return lambda: _CacheReading(read())
 
 
 def _joined(parts: list[tuple[T, ...]]) -> tuple[T, ...]:

@@ -56,7 +56,7 @@ class MemoryLedger:
         """The token of a launch."""
         self.intents.append(launch.token)
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Record, state: ControllerState) -> None:
         """A tick; only those that acted are kept, without their snapshot."""
         if record.plan.actions or record.plan.withheld:
             self.records.append(replace(record, snapshot=replace(record.snapshot, jobs=(), nodes=(), offerings=())))

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from elastic.controller import Controller
-from elastic.ledger import LedgerError, outcome_line
+from elastic.ledger import outcome_line
+from elastic.ledger_port import LedgerError
 from elastic.planning.plan import Launch, Move, Terminate
 from elastic.planning.state import Record
 from providers.facts import InstanceState, JobState

@@ -27,7 +27,8 @@ def run(
     from datetime import UTC, datetime
 
     from elastic.controller import Controller
-    from elastic.ledger import LedgerError, SqlLedger
+    from elastic.ledger import SqlLedger
+    from elastic.ledger_port import LedgerError
     from elastic.policy_file import PolicyError, default_policy_path, load_policy
     from elastic.service import TICK_S, Service
     from elastic.web.app import make_app

@@ -184,10 +184,14 @@ class Desk:
         seen: dict[str, int] = {}
         for instance in self.snapshot.instances:
             seen[instance.token] = seen.get(instance.token, 0) + 1
+        listed = {i.id for i in self.snapshot.instances}
         missing: dict[str, int] = {}
         for token, flight in self.state.in_flight.items():
-            nodes = max(0, flight.launch.nodes - seen.get(token, 0))
-            if nodes and not flight.instance_ids:
+            if flight.instance_ids:
+                nodes = len([i for i in flight.instance_ids if i not in listed and i not in flight.listed_ids])
+            else:
+                nodes = max(0, flight.launch.nodes - seen.get(token, 0))
+            if nodes:
                 missing[flight.launch.pool] = missing.get(flight.launch.pool, 0) + nodes
         return missing
 

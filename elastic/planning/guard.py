@@ -131,10 +131,22 @@ def _launch_ceilings(desk: Desk, launch: Launch, price: float, counts: _Counts) 
         (f"pool {launch.pool} has {alive} of at most {pool.max_nodes} nodes alive or asked for"),
     )
     memory = desk.state.pools.get(launch.pool)
+    if memory is not None and memory.paused_until is not None:
+        yield from _breaker(desk, launch, memory.paused_until, counts)
     if memory is not None and len(memory.losses) > guard_rules.losses_per_hour:
         yield 0, "losses", f"{len(memory.losses)} nodes of {launch.pool} were taken back within an hour"
     yield from _money_ceilings(desk, launch, price, counts)
     yield from _team_ceilings(desk, launch, counts)
+
+
+def _breaker(desk: Desk, launch: Launch, until: datetime, counts: _Counts) -> Iterable[tuple[int, str, str]]:
+    """After boot failures a pool is quiet for a while; then one node probes whether machines join again."""
+    if desk.at < until:
+        yield 0, "breaker", f"machines of {launch.pool} did not join: no launch until {until:%H:%M} UTC"
+        return
+    coming = len(desk.coming.get(launch.pool, ())) + desk.unseen_nodes.get(launch.pool, 0)
+    left = 1 - coming - counts.launched.get(launch.pool, 0)
+    yield left, "breaker", f"machines of {launch.pool} did not join: one node at a time until one does"
 
 
 def _money_ceilings(desk: Desk, launch: Launch, price: float, counts: _Counts) -> Iterable[tuple[int, str, str]]:

@@ -3,12 +3,10 @@
 Never a node with work, never on a forecast, never below what `target.keep_nodes` wants.
 """
 
+from elastic.planning.advance import JOIN_DEADLINE_S
 from elastic.planning.desk import Desk
 from elastic.planning.plan import Action, Cordon, Drain, Terminate
 from providers.facts import Instance, InstanceState, InterruptionKind, Node, NodeState
-
-# From request to a node that runs jobs, at most; then it is a boot failure (capacity-anchors (d): GPU join 20 min).
-JOIN_DEADLINE_S = 1200.0
 
 
 def scale_in(desk: Desk, keep: dict[str, int], *, wanted_soon: bool) -> list[Action]:

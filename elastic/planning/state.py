@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from elastic.planning.plan import Launch, Plan
+from elastic.planning.policy import Guard
 from elastic.planning.snapshot import Snapshot
 from providers.facts import Instance, OfferingFailure
 
@@ -46,12 +47,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Record:
-    """One tick, whole: what was seen, decided and done."""
+    """One tick, whole: what was seen, decided and done. `guard` is the policy's of that tick: the fold of breakers and
+    price memory follows it, so that folding a record needs nothing else."""
 
     tick: int
     snapshot: Snapshot
     plan: Plan
     outcomes: tuple[Outcome, ...]
+    guard: Guard = field(default_factory=Guard)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +85,16 @@ class UnavailableOffering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFlight:
-    """A launch whose machines have not all joined: counted as coming, never bought twice."""
+    """A launch whose machines have not all joined: counted as coming, never bought twice.
+
+    `instance_ids` are those still to join; () while the outcome of the call is not known. `listed_ids` are those of
+    them that a listing has shown: one that a later listing lacks is gone, one never shown may still appear.
+    """
 
     launch: Launch
     asked_at: datetime
     instance_ids: tuple[str, ...] = ()
+    listed_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +103,7 @@ class PoolMemory:
 
     last_launch_at: datetime | None = None
     last_release_at: datetime | None = None
-    boots: tuple[bool, ...] = ()  # newest last, True = joined; at most 10
+    boots: tuple[bool, ...] = ()  # newest last, True = joined; at most 10; since the breaker last closed
     paused_until: datetime | None = None
     losses: tuple[datetime, ...] = ()  # spot losses of the last hour
 
@@ -135,4 +143,5 @@ class ControllerState:
     leases: Mapping[str, Lease] = field(default_factory=dict)
     moves: Mapping[str, MoveMemory] = field(default_factory=dict)  # by job
     prices: Mapping[str, float] = field(default_factory=dict)  # last good price by offering key
+    notices: Mapping[str, datetime] = field(default_factory=dict)  # interruptions by id: when first seen
     spend: Spend = field(default_factory=Spend)
