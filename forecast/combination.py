@@ -1,6 +1,7 @@
 """The median of several candidates: rarely the best of a day, rarely far from it. Called by `backtest`, `champion`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import numpy as np
 
@@ -43,3 +44,18 @@ def combined(paths: Floats) -> Floats:
     median = np.full(paths.shape[1:], np.nan)
     median[enough] = np.nanmedian(paths[:, enough], axis=0)
     return median
+
+
+class Prepared:
+    """Paths made elsewhere, by the cutoff they were made at: the sum of the teams' forecasts for their total."""
+
+    def __init__(self, name: str, by_cutoff: Mapping[datetime, Floats]) -> None:
+        self.name = name
+        self._by_cutoff = dict(by_cutoff)
+
+    def predict(self, series: DemandSeries, *, horizon: int, calendar: Calendar) -> Floats:
+        """Shape (horizon,). ValueError for a cutoff without a path, or with a shorter one."""
+        path = self._by_cutoff.get(series.end)
+        if path is None or len(path) < horizon or np.isnan(path[:horizon]).any():
+            raise ValueError(f"{self.name}: nothing prepared for {series.end:%Y-%m-%d %H:%M}")
+        return path[:horizon]
