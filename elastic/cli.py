@@ -2,7 +2,7 @@
 
 import typer
 
-from elastic.commands import history, init, policy, replay, run
+from elastic.commands import forecast, history, init, policy, replay, run
 
 app = typer.Typer(
     name="elastic",
@@ -15,6 +15,8 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("replay")(replay.replay)
 app.command("init")(init.init)
+app.command("forecast")(forecast.forecast)
+app.command("backtest")(forecast.backtest)
 app.add_typer(policy.app, name="policy")
 app.add_typer(history.app, name="history")
 

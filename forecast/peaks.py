@@ -21,7 +21,6 @@ from forecast.past import DAY_S, known
 
 LEVELS = (0.05, 0.95)  # a 90 % interval
 TIME_LEVELS = (0.1, 0.9)
-LEAST_HOURS = 6  # a local day of which less lies ahead has no peak forecast of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,17 +113,17 @@ def _two_day_peaks(rolled: Rolled) -> Floats:
 
 
 def day_segments(rolled: Rolled, calendar: Calendar) -> list[tuple[datetime, slice]]:
-    """Local days of the last origin's horizon, each with its midnight in UTC and its steps; short ends are left out."""
+    """Local days of the last origin's horizon, each with its midnight in UTC and its steps: what is left of today, and
+    whole days. A last day that is only begun has no peak to speak of (unless the horizon has nothing else)."""
     zone, step = ZoneInfo(calendar.zone), timedelta(seconds=rolled.series.step_s)
     cutoff = origin_time(rolled, len(rolled.origins) - 1)
-    days = [(cutoff + number * step).astimezone(zone).date() for number in range(rolled.horizon)]
-    least = min(max(LEAST_HOURS * 3600 // rolled.series.step_s, 1), rolled.horizon)
+    days = [(cutoff + number * step).astimezone(zone).date() for number in range(rolled.horizon + 1)]
+    ended = sorted(set(days[:-1]) - {days[-1]}) or [days[0]]
     segments = []
-    for day in sorted(set(days)):
-        begin, count = days.index(day), days.count(day)
-        if count >= least:
-            midnight = datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
-            segments.append((midnight, slice(begin, begin + count)))
+    for day in ended:
+        begin, count = days.index(day), days[: rolled.horizon].count(day)
+        midnight = datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
+        segments.append((midnight, slice(begin, begin + count)))
     return segments
 
 
