@@ -103,16 +103,17 @@ def _draw_forecast(axes: "Axes", one: KeyForecast, *, zone: str, small: bool = F
     ahead = _days(forecast.cutoff, forecast.step_s, horizon + 1, zone)
     past = cutoff - first
     axes.step(times[: past + 1], shown[: past + 1], where="post", color=ACTUAL, lw=1.1, label="demand")
-    axes.step(times[past:], shown[past:], where="post", color=ACTUAL, lw=1.1, ls=(0, (2, 1)), label="what came")
+    if len(shown) > past:
+        axes.step(times[past:], shown[past:], where="post", color=ACTUAL, lw=1.1, ls=(0, (2, 1)), label="what came")
     _bands(axes, ahead, {q: np.append(values, values[-1]) for q, values in forecast.gpus.items()})
     _peaks(axes, one, zone=zone, small=small)
     axes.axvline(float(ahead[0]), color=QUIET, lw=0.8, ls=":")
     _date_axis(axes, days=float(ahead[-1] - times[0]))
     title = f"{forecast.key}, by {forecast.forecaster}" + (" (fallback)" if forecast.fallback else "")
     known_to = f"{forecast.cutoff.astimezone(ZoneInfo(zone)):%d %b %Y %H:%M} {zone}"
-    _finish(axes, title if small else f"GPU demand of {title}; known to {known_to}", small=small)
+    _finish(axes, title if small else f"GPU demand, {title}; known to {known_to}", small=small)
     axes.set_xlim(float(times[0]), float(ahead[-1]))
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.03)  # room for the peaks' labels
 
 
 def _bands(axes: "Axes", times: Floats, gpus: Mapping[float, Floats]) -> None:
