@@ -57,7 +57,8 @@ class ForecastDesk:
         make: Make | None = None,
     ) -> None:
         """`make` is what a worker runs; it must be a function of a module, for processes are spawned."""
-        self._horizon_s, self._workers, self._time_limit_s = horizon_s, workers, time_limit_s
+        self.time_limit_s = time_limit_s
+        self._horizon_s, self._workers = horizon_s, workers
         self._make = make or make_forecast
         self._good: dict[str, Forecast] = {}
         self._trouble: dict[str, str] = {}
@@ -79,9 +80,9 @@ class ForecastDesk:
         for key, record in series.items():
             job = (recent(record), calendar_of(key), at, self._steps(record), self._fits.get(key, {}))
             pool.apply_async(self._make, job, callback=inbox.take, error_callback=inbox.failure_of(key))
-        if not inbox.all_in.wait(self._time_limit_s):
+        if not inbox.all_in.wait(self.time_limit_s):
             self.close()  # a stuck fit can't be stopped otherwise
-        late = dict.fromkeys(series, f"not done after {self._time_limit_s:g} s")
+        late = dict.fromkeys(series, f"not done after {self.time_limit_s:g} s")
         return self._keep(list(series), {**late, **inbox.failures()}, inbox.made())
 
     def refresh_now(

@@ -3,7 +3,7 @@ benchmark share. The total may be forecast directly or as the sum of its teams; 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,7 +72,8 @@ def history_demand(history: "History", *, step_s: int = 3600) -> HistoryDemand:
     last = {key: float(submitted[teams == key].max()) for key in series if key != TOTAL}
     last[TOTAL] = float(submitted.max())
     ends = {key: datetime.fromtimestamp(last_s, UTC) for key, last_s in last.items()}
-    known = {key: _until(one, ends[TOTAL]) for key, one in series.items()}
+    step = timedelta(seconds=step_s)  # the step of the last submission counts: demand is a maximum
+    known = {key: _until(one, ends[TOTAL] + step) for key, one in series.items()}
     return HistoryDemand(series=known, jobs=JobPast(job_arrays(history.jobs), teams), ends=ends)
 
 
@@ -130,7 +131,7 @@ def backtest_history(
     for number, key in enumerate(keys):
         series, candidates = demand.series[key], demand.candidates()
         if key in demand.ends:  # after a team's last job there is nothing to be right or wrong about
-            series = _until(series, demand.ends[key])
+            series = _until(series, demand.ends[key] + timedelta(seconds=series.step_s))
         if key == TOTAL and done:
             candidates = _with_sum(candidates, [(one.rolled, one.selection) for one in done.values()])
         try:

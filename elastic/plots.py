@@ -56,13 +56,14 @@ def _figure(*, height: float) -> "Figure":
     import matplotlib
 
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "elastic"  # the same forecast gives the same file
     from matplotlib.figure import Figure
 
     return Figure(figsize=(11, height), dpi=130, layout="constrained")
 
 
 def _metadata(path: Path) -> dict[str, Any]:
-    """Without the date of drawing: the same forecast gives the same file."""
+    """Without the date of drawing, for the same reason."""
     return {"Date": None} if path.suffix.lower() == ".svg" else {"Software": None}
 
 
