@@ -66,6 +66,11 @@ class Controller:
         """Do nothing but look until then: what comes after ticks that failed again and again."""
         self._paused = until, reason
 
+    @property
+    def paused_reason(self) -> str:
+        """Why it only looks, '' when it acts."""
+        return self._paused[1] if self._paused else ""
+
     def _in_mode(self, now: datetime) -> ControllerState:
         """The state to plan with: paused, protected while the ledger is in trouble, or as it is."""
         if self._paused is not None and now >= self._paused[0]:

@@ -1,128 +1,217 @@
-"""The ledger: every intent before its call and every tick after it, in SQL (SQLite by default).
+"""The ledger: every intent before its call and every tick after it, in SQL (SQLite by default, PostgreSQL by URL).
 
-A tick that cannot be written raises `LedgerError`; the controller then holds. Rows hold text for people and JSON for
-programs.
+The controller's memory is the fold of its records; checkpoints of it are a cache. A quiet tick is a small row: only
+what the fold reads. A tick that acted, and the first of an hour, keep the whole snapshot.
 """
 
-import json
-from datetime import datetime
-from typing import Any
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from elastic.codec import (
+    CodecError,
+    body_to_json,
+    launch_from_json,
+    launch_to_json,
+    record_from_json,
+    snapshot_to_json,
+    state_from_json,
+    state_to_json,
+)
+from elastic.ledger_engine import open_engine, reading, shown, writing
 from elastic.ledger_port import LedgerError
-from elastic.plan_text import action_text, render
+from elastic.ledger_schema import migrate
+from elastic.ledger_tables import CHECKPOINTS, INTENTS, LEASES, POLICIES, RECORDS
+from elastic.plan_text import render
+from elastic.planning.advance import advance, slim
 from elastic.planning.plan import Launch
-from elastic.planning.state import ControllerState, Record
+from elastic.planning.state import ControllerState, InFlight, Lease, Record, Result
+from providers.facts import Offering
 
-_meta = sa.MetaData()
-INTENTS = sa.Table(
-    "intents",
-    _meta,
-    sa.Column("token", sa.String(64), primary_key=True),
-    sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-    sa.Column("pool", sa.String(128), nullable=False),
-    sa.Column("nodes", sa.Integer, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-)
-RECORDS = sa.Table(
-    "records",
-    _meta,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("tick", sa.Integer, nullable=False),
-    sa.Column("at", sa.DateTime(timezone=True), nullable=False, index=True),
-    sa.Column("plan_id", sa.String(64), nullable=False),
-    sa.Column("text", sa.Text, nullable=False),
-    sa.Column("outcomes", sa.Text, nullable=False),
-)
+CHECKPOINT_EVERY = 200  # records: folding this many takes well under a second
+KEEP_RECORDS = timedelta(days=90)
+KEEP_CHECKPOINTS = 3  # should the newest not be readable
+_PAGE = 500  # records read at once while folding
 
 
 class SqlLedger:
-    """A ledger at an SQLAlchemy URL."""
+    """A ledger at an SQLAlchemy URL; makes or upgrades its tables. LedgerError if it cannot be opened."""
 
-    def __init__(self, url: str) -> None:
-        try:
-            self._engine = sa.create_engine(url)
-            _meta.create_all(self._engine)
-        except sa.exc.SQLAlchemyError as trouble:
-            raise LedgerError(
-                f"ledger {url} cannot be opened: {trouble}. Is its folder there and writable?"
-            ) from trouble
-        self.url = url
+    def __init__(self, url: str, *, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
+        self.engine = open_engine(url)
+        self.shown = shown(self.engine)
+        self._every = checkpoint_every
+        self._offerings: tuple[Offering, ...] | None = None  # those written last
+        self._told: object = None  # what the last written tick had to tell
+        self._hour: datetime | None = None
+        self._since_checkpoint = 0
+        migrate(self.engine)
+
+    # Writing
 
     def write_intent(self, launch: Launch, at: datetime) -> None:
         """The launch token, before the call; a known token is left as it is."""
-        row = {"token": launch.token, "at": at, "pool": launch.pool, "nodes": launch.nodes, "reason": launch.reason}
-        with self._writing() as connection:
-            known = connection.execute(sa.select(INTENTS.c.token).where(INTENTS.c.token == launch.token)).first()
-            if known is None:
-                connection.execute(INTENTS.insert().values(**row))
+        with writing(self.engine) as connection:
+            if connection.execute(sa.select(INTENTS.c.token).where(INTENTS.c.token == launch.token)).first() is None:
+                connection.execute(
+                    INTENTS.insert().values(
+                        token=launch.token,
+                        at=at,
+                        pool=launch.pool,
+                        nodes=launch.nodes,
+                        launch=launch_to_json(launch).decode(),
+                        recorded=False,
+                    )
+                )
 
     def append(self, record: Record, state: ControllerState) -> None:
-        """A tick that acted or withheld; quiet ticks are not written."""
-        plan = record.plan
-        if not plan.actions and not plan.withheld:
-            return
-        outcomes = [
-            {"action": o.action_key, "result": o.result.value, "error": o.error_kind, "detail": o.detail}
-            for o in record.outcomes
-        ]
-        with self._writing() as connection:
-            connection.execute(
-                RECORDS.insert().values(
-                    tick=record.tick,
-                    at=plan.at,
-                    plan_id=plan.id,
-                    text=render(plan),
-                    outcomes=json.dumps(outcomes),
-                )
-            )
+        """One tick, whole, its intents closed, and now and then the state after it: one transaction."""
+        acted = any(o.result is not Result.SKIPPED for o in record.outcomes)
+        told = _what_is_told(record)
+        hour = record.snapshot.at.replace(minute=0, second=0, microsecond=0)
+        whole = acted or hour != self._hour
+        kept = record if whole else slim(record, known_offerings=self._offerings)
+        tokens = [a.token for a in record.plan.actions if isinstance(a, Launch)]
+        checkpoint = self._since_checkpoint + 1 >= self._every
+        new = acted or told != self._told
+        row = {
+            "tick": record.tick,
+            "at": record.snapshot.at,
+            "plan_id": record.plan.id,
+            "acted": acted,
+            "told": new,
+            "text": render(record.plan) if new or whole else "",
+            "body": body_to_json(record if new or whole else _quiet(record)),
+            "whole": whole,
+            "snapshot": zlib.compress(snapshot_to_json(kept.snapshot), 3),
+        }
+        with writing(self.engine) as connection:
+            done = connection.execute(RECORDS.insert().values(**row))
+            if tokens:
+                connection.execute(INTENTS.update().where(INTENTS.c.token.in_(tokens)).values(recorded=True))
+            if checkpoint:
+                assert done.inserted_primary_key is not None
+                _put_checkpoint(connection, int(done.inserted_primary_key[0]), state)
+        self._offerings, self._told, self._hour = record.snapshot.offerings, told, hour
+        self._since_checkpoint = 0 if checkpoint else self._since_checkpoint + 1
 
-    def last_texts(self, count: int) -> list[str]:
-        """The newest plans as text, newest first."""
-        query = sa.select(RECORDS.c.text).order_by(RECORDS.c.id.desc()).limit(count)
-        with self._engine.connect() as connection:
-            return [str(row[0]) for row in connection.execute(query)]
+    def checkpoint(self, state: ControllerState) -> None:
+        """Write the state as it is after the newest record; said at a clean end."""
+        with writing(self.engine) as connection:
+            newest = connection.execute(sa.select(sa.func.max(RECORDS.c.id))).scalar()
+            if newest is not None:
+                _put_checkpoint(connection, int(newest), state)
 
-    def mentions(self, word: str, *, limit: int = 20) -> list[str]:
-        """Plans whose text names a job, node or machine, oldest first."""
-        query = sa.select(RECORDS.c.text).where(RECORDS.c.text.contains(word, autoescape=True)).order_by(RECORDS.c.id)
-        with self._engine.connect() as connection:
-            return [str(row[0]) for row in connection.execute(query.limit(limit))]
+    def note_policy(self, *, content_hash: str, text: str, at: datetime) -> None:
+        """The policy in use, once for each content."""
+        with writing(self.engine) as connection:
+            if connection.execute(sa.select(POLICIES.c.hash).where(POLICIES.c.hash == content_hash)).first() is None:
+                connection.execute(POLICIES.insert().values(hash=content_hash, first_used_at=at, text=text))
 
-    def tick_text(self, tick: int) -> str | None:
-        """The newest plan of a tick."""
-        query = sa.select(RECORDS.c.text).where(RECORDS.c.tick == tick).order_by(RECORDS.c.id.desc())
-        with self._engine.connect() as connection:
-            row = connection.execute(query).first()
-        return None if row is None else str(row[0])
+    def put_lease(self, lease: Lease) -> None:
+        """A manual burst, new or changed."""
+        fields = {column.name: getattr(lease, column.name) for column in LEASES.columns}
+        with writing(self.engine) as connection:
+            connection.execute(LEASES.delete().where(LEASES.c.id == lease.id))
+            connection.execute(LEASES.insert().values(**fields))
+
+    def prune(self, now: datetime) -> int:
+        """Drop records and closed intents past their time; returns how many records went. Never a record that the
+        newest checkpoint does not cover."""
+        before = now - KEEP_RECORDS
+        with writing(self.engine) as connection:
+            covered = connection.execute(sa.select(sa.func.max(CHECKPOINTS.c.record_id))).scalar() or 0
+            gone = connection.execute(RECORDS.delete().where(RECORDS.c.at < before, RECORDS.c.id < covered))
+            connection.execute(INTENTS.delete().where(INTENTS.c.at < before, INTENTS.c.recorded.is_(True)))
+            connection.execute(LEASES.delete().where(LEASES.c.ends_at < before))
+        return int(gone.rowcount)
 
     def close(self) -> None:
         """Let go of the database."""
-        self._engine.dispose()
+        self.engine.dispose()
 
-    def _writing(self) -> "_Writing":
-        return _Writing(self._engine)
+    # Remembering
+
+    def rebuild_state(self, *, from_checkpoint: bool = True, before_record: int | None = None) -> ControllerState:
+        """The memory after the newest record (or before a given one): a checkpoint and the records since, or all of
+        them. Launches that were intended but never recorded count as in flight; leases come from their table."""
+        with reading(self.engine) as connection:
+            record_id, state = _newest_checkpoint(connection, before_record) if from_checkpoint else (0, None)
+            state = state or ControllerState()
+            for record in _records_after(connection, record_id, before_record):
+                state = advance(state, record)
+            if before_record is None:
+                state = replace(state, in_flight={**_unrecorded(connection), **state.in_flight})
+            return replace(state, leases=_leases(connection))
 
 
-class _Writing:
-    """One transaction: whole or not at all, its trouble told in our words."""
+def _what_is_told(record: Record) -> object:
+    """What of a tick is worth a row with words: another tick that says the same is quiet."""
+    plan = record.plan
+    withheld = tuple((w.action.key.split(":")[0], w.rule) for w in plan.withheld)
+    return withheld, tuple((w.rule, w.job_ids) for w in plan.waits), plan.notes
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._begin = engine.begin()
 
-    def __enter__(self) -> sa.Connection:
-        return self._begin.__enter__()
+def _quiet(record: Record) -> Record:
+    """The record of a tick that tells nothing new."""
+    return replace(record, plan=replace(record.plan, withheld=(), waits=(), targets=()))
 
-    def __exit__(self, kind: Any, trouble: Any, trace: Any) -> None:
+
+def _put_checkpoint(connection: sa.Connection, record_id: int, state: ControllerState) -> None:
+    connection.execute(CHECKPOINTS.delete().where(CHECKPOINTS.c.record_id == record_id))
+    packed = zlib.compress(state_to_json(replace(state, leases={})), 3)
+    connection.execute(CHECKPOINTS.insert().values(record_id=record_id, at=state.at, state=packed))
+    kept = sa.select(CHECKPOINTS.c.record_id).order_by(CHECKPOINTS.c.record_id.desc()).limit(KEEP_CHECKPOINTS)
+    ids = [row[0] for row in connection.execute(kept)]
+    connection.execute(CHECKPOINTS.delete().where(CHECKPOINTS.c.record_id < min(ids)))
+
+
+def _newest_checkpoint(connection: sa.Connection, before_record: int | None) -> tuple[int, ControllerState | None]:
+    """(record id, state after it) of the newest checkpoint that can be read; (0, None) if there is none."""
+    query = sa.select(CHECKPOINTS.c.record_id, CHECKPOINTS.c.state).order_by(CHECKPOINTS.c.record_id.desc())
+    if before_record is not None:
+        query = query.where(CHECKPOINTS.c.record_id < before_record)
+    for record_id, packed in connection.execute(query):
         try:
-            self._begin.__exit__(kind, trouble, trace)
-        except sa.exc.SQLAlchemyError as failed:
-            raise LedgerError(f"the ledger cannot be written: {failed}") from failed
-        if isinstance(trouble, sa.exc.SQLAlchemyError):
-            raise LedgerError(f"the ledger cannot be written: {trouble}") from trouble
+            return int(record_id), state_from_json(zlib.decompress(packed))
+        except (CodecError, zlib.error):
+            continue  # a cache: an older one and more records say the same
+    return 0, None
 
 
-def outcome_line(record: Record) -> str:
-    """What a tick did, in one line."""
-    return "; ".join(action_text(a) for a in record.plan.actions) or "nothing to do"
+def _records_after(connection: sa.Connection, record_id: int, before_record: int | None) -> Iterator[Record]:
+    """Records in order, a page at a time."""
+    columns = (RECORDS.c.id, RECORDS.c.tick, RECORDS.c.body, RECORDS.c.snapshot)
+    while True:
+        query = sa.select(*columns).where(RECORDS.c.id > record_id).order_by(RECORDS.c.id).limit(_PAGE)
+        if before_record is not None:
+            query = query.where(RECORDS.c.id < before_record)
+        rows = connection.execute(query).all()
+        if not rows:
+            return
+        for row in rows:
+            yield decode(row.id, tick=row.tick, body=row.body, packed=row.snapshot)
+        record_id = rows[-1].id
+
+
+def decode(record_id: int, *, tick: int, body: str, packed: bytes) -> Record:
+    """A stored record. LedgerError if it is damaged."""
+    try:
+        return record_from_json(tick=tick, body=body, snapshot=zlib.decompress(packed))
+    except (CodecError, zlib.error) as trouble:
+        raise LedgerError(f"record {record_id} of the ledger cannot be read: {trouble}") from trouble
+
+
+def _unrecorded(connection: sa.Connection) -> Mapping[str, InFlight]:
+    """Launches whose tick was never written: a crash came between. Their machines are found by token."""
+    query = sa.select(INTENTS.c.token, INTENTS.c.launch, INTENTS.c.at).where(INTENTS.c.recorded.is_(False))
+    return {
+        row.token: InFlight(launch=launch_from_json(row.launch), asked_at=row.at) for row in connection.execute(query)
+    }
+
+
+def _leases(connection: sa.Connection) -> Mapping[str, Lease]:
+    return {row["id"]: Lease(**row) for row in connection.execute(sa.select(LEASES)).mappings()}

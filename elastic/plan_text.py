@@ -17,6 +17,7 @@ from elastic.planning.plan import (
     Uncordon,
     WarmCacheGroup,
 )
+from elastic.planning.state import Outcome
 
 SHOWN_JOBS = 3
 
@@ -43,6 +44,18 @@ def render(plan: Plan, *, zone: str = "UTC") -> str:
 def action_text(action: Action) -> str:
     """One action in one line, with its reason."""
     return f"{_what(action)}: {action.reason}"
+
+
+def outcome_lines(plan: Plan, outcomes: Iterable[Outcome]) -> list[str]:
+    """What became of each action, one line each, in the plan's order."""
+    done = {o.action_key: o for o in outcomes}
+    return [_outcome_text(action, done[action.key]) for action in plan.actions if action.key in done]
+
+
+def _outcome_text(action: Action, outcome: Outcome) -> str:
+    trouble = ": ".join(part for part in (outcome.error_kind, outcome.detail) if part)
+    told = f" ({trouble})" if trouble else ""
+    return f"{outcome.result.value}{told}: {action_text(action)}"
 
 
 def _what(action: Action) -> str:

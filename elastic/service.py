@@ -1,143 +1,141 @@
-"""The always-on controller: the loop, its hourly line, its health, and the page it shows. Started by `elastic run`."""
+"""The always-on controller: the loop, its hourly line, its health. Started by `elastic run`, shown by `web`.
+
+A tick may fail in any way: it is counted, the pause before the next grows, and after some in a row the controller
+only looks for a while. The loop itself ends only when it is told to.
+"""
 
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from elastic.beats import Beats
+from elastic.books import Books
 from elastic.controller import Controller
-from elastic.ledger import outcome_line
-from elastic.ledger_port import LedgerError
-from elastic.planning.plan import Launch, Move, Terminate
+from elastic.figures import Hour, hour_line
+from elastic.metrics import Metrics
+from elastic.planning.policy import Policy
 from elastic.planning.state import Record
-from providers.facts import InstanceState, JobState
+from elastic.settings import TICK_S
 from providers.ports import Clock
 
-TICK_S = 60.0
-# Health turns bad when no tick ended within this many intervals (F020).
-LATE_TICKS = 3
+# Health turns bad when no tick ended within this many intervals (F020), and never sooner than some seconds.
+LATE_TICKS, SOONEST_LATE_S = 3, 10.0
 KEPT_LINES = 48
+KEPT_PLANS = 8
 MAX_PAUSE_S = 300.0
-
-
-@dataclass(slots=True)
-class Hour:
-    """What happened in one hour of the site's time."""
-
-    launched: int = 0
-    released: int = 0
-    moved: int = 0
-    last_reason: str = ""
-
-    def add(self, record: Record) -> None:
-        """Count a tick's actions."""
-        for action in record.plan.actions:
-            if isinstance(action, Launch):
-                self.launched += action.nodes
-                self.last_reason = action.reason
-            elif isinstance(action, Terminate):
-                self.released += 1
-            elif isinstance(action, Move):
-                self.moved += 1
-
-
-@dataclass(slots=True)
-class Service:
-    """The loop over a controller. `say` gets the hourly line; `stop` ends it between two ticks."""
-
-    controller: Controller
-    clock: Clock  # the site's time, simulated or real
-    real_clock: Clock
-    say: Callable[[str], None]
-    interval_real_s: float = TICK_S
-    stop: threading.Event = field(default_factory=threading.Event)
-    record: Record | None = None
-    lines: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
-    trouble: str = ""
-    failures: int = 0
-    _hour: Hour = field(default_factory=Hour)
-    _next_line_at: datetime | None = None
-    _last_end: datetime | None = None
-
-    def run(self) -> None:
-        """Tick until stopped. A ledger that cannot be written, or a broken promise in a tick, slows the loop down
-        and shows on the page; the loop lives on."""
-        self._last_end = self.real_clock.now()
-        while not self.stop.is_set():
-            try:
-                self._tick()
-                self.trouble, self.failures = "", 0
-            except (LedgerError, ValueError, AssertionError, KeyError) as trouble:
-                self.failures += 1
-                self.trouble = f"{type(trouble).__name__}: {trouble}"
-                self.say(f"tick failed ({self.failures} in a row): {self.trouble}")
-                self.real_clock.wait(min(MAX_PAUSE_S, 2.0**self.failures), until=self.stop.is_set)
-            self.clock.wait(TICK_S, until=self.stop.is_set)
-
-    def _tick(self) -> None:
-        self.record = self.controller.tick()
-        self._last_end = self.real_clock.now()
-        self._hour.add(self.record)
-        at = self.record.snapshot.at
-        if self._next_line_at is None or at >= self._next_line_at:
-            line = hour_line(self.record, self._hour)
-            self.lines.appendleft(line)
-            self.say(line)
-            self._hour = Hour()
-            self._next_line_at = at.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-
-    def is_healthy(self) -> bool:
-        """Whether a tick ended lately and the last one was whole."""
-        if self._last_end is None:
-            return not self.stop.is_set()
-        limit_s = max(10.0, LATE_TICKS * self.interval_real_s)
-        return not self.trouble and (self.real_clock.now() - self._last_end).total_seconds() < limit_s
+# So many failed ticks in a row pause the controller for so long of the site's time: a bug that acts wrongly and then
+# breaks must not act every minute.
+PAUSE_AFTER, PAUSE = 5, timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """The site at a glance."""
+class Health:
+    """`trouble` is empty when all is well; `notes` are things a person should know that need no alarm."""
 
-    running_gpus: int
-    waiting_gpus: int
-    waiting_jobs: int
-    onprem_gpus: int
-    rented_gpus: int
-    usd_per_hour: float
+    ok: bool
+    trouble: tuple[str, ...]
+    notes: tuple[str, ...]
+    since_tick_s: float | None
 
 
-def figures(record: Record) -> Figures:
-    """Demand, supply and money of a tick."""
-    snapshot = record.snapshot
-    rented = [i for i in snapshot.instances if i.state is not InstanceState.TERMINATED]
-    waiting = [j for j in snapshot.jobs if j.state is JobState.PENDING]
-    return Figures(
-        running_gpus=sum(j.gpus for j in snapshot.jobs if j.state is JobState.RUNNING),
-        waiting_gpus=sum(j.gpus for j in waiting),
-        waiting_jobs=len(waiting),
-        onprem_gpus=sum(n.gpus for n in snapshot.nodes if n.instance_id is None),
-        rented_gpus=sum(i.gpus for i in rented),
-        usd_per_hour=sum(i.price_usd_per_hour for i in rented),
-    )
+class Service:
+    """The loop over a controller. `say` gets lines for people; `stop` ends it between two ticks, `wake` hurries it."""
 
+    def __init__(
+        self,
+        controller: Controller,
+        *,
+        clock: Clock,
+        real_clock: Clock,
+        policy: Callable[[], Policy],
+        books: Books,
+        beats: Beats,
+        say: Callable[[str], None],
+        interval_real_s: float = TICK_S,
+        policy_notes: Callable[[], tuple[str, ...]] = tuple,
+    ) -> None:
+        self.controller, self.books, self.beats, self.metrics = controller, books, beats, Metrics()
+        self.policy, self._policy_notes = policy, policy_notes
+        self._clock, self._real_clock, self._say = clock, real_clock, say
+        self._interval_real_s = interval_real_s
+        self.stop, self.wake = threading.Event(), threading.Event()
+        self.record: Record | None = None
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self.acted: deque[Record] = deque(maxlen=KEPT_PLANS)
+        self.failure, self.failures = "", 0
+        self._hour = Hour()
+        self._next_line_at: datetime | None = None
+        self._last_end: datetime | None = None
 
-def hour_line(record: Record, hour: Hour) -> str:
-    """What the last hour did and why, for a person."""
-    now = figures(record)
-    done = [
-        f"launched {hour.launched} node(s) ({hour.last_reason})" if hour.launched else "",
-        f"gave back {hour.released}" if hour.released else "",
-        f"moved {hour.moved} job(s)" if hour.moved else "",
-    ]
-    did = ", ".join(part for part in done if part) or "nothing to do: home carries it"
-    return (
-        f"{record.snapshot.at:%a %d %b %H:%M} UTC  {now.running_gpus} GPUs run, {now.waiting_gpus} wait"
-        f" ({now.waiting_jobs} jobs) | home {now.onprem_gpus}, rented {now.rented_gpus}"
-        f" at {now.usd_per_hour:.2f} USD/h | {did}"
-    )
+    def run(self) -> None:
+        """Tick until stopped."""
+        self._last_end = self._real_clock.now()
+        while not self.stop.is_set():
+            self.step()
+            self.wake.clear()
+            self._clock.wait(TICK_S, until=self._is_hurried)
 
+    def step(self) -> None:
+        """One tick, whatever becomes of it."""
+        began = self._real_clock.now()
+        try:
+            record = self.controller.tick()
+            self._keep(record, tick_s=(self._real_clock.now() - began).total_seconds())
+            self.failure, self.failures = "", 0
+            self._last_end = self._real_clock.now()
+        except Exception as trouble:  # noqa: BLE001 - the loop outlives any tick; the failure is counted and shown
+            self._failed(trouble)
 
-def last_action(record: Record) -> str:
-    """The newest tick in one line."""
-    return outcome_line(record)
+    def say(self, line: str) -> None:
+        """A line for people: on the terminal and on the page."""
+        self.lines.appendleft(line)
+        self._say(line)
+
+    def health(self) -> Health:
+        """Whether ticks end, in time and whole, and are written down."""
+        trouble, since_s = [], None
+        if self._last_end is not None:
+            since_s = (self._real_clock.now() - self._last_end).total_seconds()
+            if since_s > max(SOONEST_LATE_S, LATE_TICKS * self._interval_real_s):
+                trouble.append(f"no tick has ended for {since_s:.0f} s")
+        if self.failure:
+            trouble.append(f"{self.failures} tick(s) failed in a row: {self.failure}")
+        if self.controller.ledger_trouble:
+            trouble.append(self.controller.ledger_trouble)
+        if self.controller.paused_reason:
+            trouble.append(f"paused: {self.controller.paused_reason}")
+        return Health(ok=not trouble, trouble=tuple(trouble), notes=self._notes(), since_tick_s=since_s)
+
+    def _notes(self) -> tuple[str, ...]:
+        sources = self.record.snapshot.trouble() if self.record else ()
+        notes = [f"{r.source} read last at {r.read_at:%H:%M:%S}: {r.error}" for r in sources]
+        notes += self.beats.trouble.values()
+        return (*notes, *self._policy_notes(), *([self.books.trouble] if self.books.trouble else []))
+
+    def _is_hurried(self) -> bool:
+        return self.stop.is_set() or self.wake.is_set()
+
+    def _keep(self, record: Record, *, tick_s: float) -> None:
+        self.record = record
+        self.books.after_tick(record, self.controller.state, self.policy())
+        self.metrics.after_tick(record, self.controller.state, tick_s=tick_s)
+        self._hour.add(record)
+        if record.outcomes:
+            self.acted.appendleft(record)
+        at = record.snapshot.at
+        if self._next_line_at is None or at >= self._next_line_at:
+            self.say(hour_line(record, self._hour, self.controller.state.spend))
+            self._hour = Hour()
+            self._next_line_at = at.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+
+    def _failed(self, trouble: Exception) -> None:
+        self.failures += 1
+        self.failure = f"{type(trouble).__name__}: {trouble}"
+        self.metrics.tick_failed()
+        self.say(f"tick failed ({self.failures} in a row): {self.failure}")
+        if self.failures == PAUSE_AFTER:
+            until = self._clock.now() + PAUSE
+            self.controller.pause(until, f"{self.failures} ticks failed in a row, the last with {self.failure}")
+        self._real_clock.wait(min(MAX_PAUSE_S, 2.0**self.failures), until=self.stop.is_set)

@@ -1,8 +1,8 @@
-"""Puts adapters behind the ports: the one place, beside `replay`, that names them."""
+"""Puts adapters behind the ports and the service together: the one place, beside `replay`, that names them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from elastic.planning.policy import Policy
 from elastic.replay import markets_of
@@ -12,7 +12,10 @@ from providers.sim.adapters import PacedClock, SimCloud, SimCluster, site_world
 from providers.sim.caches import CacheSpec, SimCaches
 from providers.sim.cloud import SimulatedCloud
 from providers.sim.jobs import SimJob
-from providers.sim.workload import generate_workload
+from providers.sim.workload import WorkloadJob, generate_workload
+
+WARM_UP = timedelta(days=7)  # no job of the desk runs longer
+PAST_DAYS = 70  # of made-up demand before the first tick, so that forecasts have something to learn from
 
 
 def system_now() -> datetime:
@@ -27,10 +30,11 @@ def system_clock() -> Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A simulated site behind its ports."""
+    """A simulated site behind its ports. `past` tells its hourly demand before it began, by key, oldest first."""
 
     ports: Ports
     node_count: int
+    past: Callable[[], Iterator[tuple[datetime, dict[str, float]]]]
 
 
 def simulated_site(policy: Policy, *, start: datetime, seed: int, speed: float, scale: float = 1.0) -> Site:
@@ -58,18 +62,63 @@ def simulated_site(policy: Policy, *, start: datetime, seed: int, speed: float, 
         clouds={"sim": SimCloud(cloud)},
         caches={"sim": caches},
     )
-    return Site(ports=ports, node_count=sum(p[1] for p in pools))
+    return Site(
+        ports=ports,
+        node_count=sum(p[1] for p in pools),
+        past=lambda: past_demand(home, start=start, seed=seed, scale=scale),
+    )
+
+
+def past_demand(
+    home: str, *, start: datetime, seed: int, scale: float = 1.0, days: int = PAST_DAYS
+) -> Iterator[tuple[datetime, dict[str, float]]]:
+    """The made-up desk's demand before `start` as if each job had begun when it was submitted: the highest of each
+    hour by home pool, team and in total."""
+    begin = (start - timedelta(days=days)).replace(minute=0, second=0, microsecond=0)
+    begin_s, end_s = begin.timestamp(), start.timestamp()
+    edges: list[tuple[float, str, int]] = []
+    for job in generate_workload(start=begin, seed=seed, scale=scale):
+        if job.submit_s >= end_s:
+            break
+        edges += _edges(job)
+    edges.sort()
+    level: dict[str, int] = {}
+    highest: dict[str, float] = {}
+    hour_s = begin_s
+    for at_s, key, gpus in edges:
+        while at_s >= hour_s + 3600 and hour_s + 3600 <= end_s:
+            yield datetime.fromtimestamp(hour_s, UTC), _by_key(highest, home)
+            hour_s += 3600
+            highest = {k: float(v) for k, v in level.items()}
+        if at_s >= end_s:
+            return
+        for name in (key, "total"):
+            level[name] = level.get(name, 0) + gpus
+            highest[name] = max(highest.get(name, 0.0), float(level[name]))
+
+
+def _edges(job: WorkloadJob) -> list[tuple[float, str, int]]:
+    return [(job.submit_s, job.team, job.gpus), (job.submit_s + job.duration_s, job.team, -job.gpus)]
+
+
+def _by_key(highest: dict[str, float], home: str) -> dict[str, float]:
+    return {**highest, home: highest.get("total", 0.0)}
 
 
 def _desk_jobs(policy: Policy, home: str, start: datetime, seed: int, scale: float) -> Iterator[SimJob]:
-    """The desk's endless queue as jobs of the world."""
-    for job in generate_workload(start=start, seed=seed, scale=scale):
+    """The desk's endless queue as jobs of the world, from `start` on. Work begun in the week before is there as well,
+    for as long as it still runs."""
+    start_s = start.timestamp()
+    for job in generate_workload(start=start - WARM_UP, seed=seed, scale=scale):
+        left_s = job.submit_s + job.duration_s - max(job.submit_s, start_s)
+        if left_s <= 0:
+            continue
         rules = policy.job_class(job.job_class)
         yield SimJob(
             id=job.job_id,
-            submit_s=job.submit_s,
+            submit_s=max(job.submit_s, start_s),
             gpus=job.gpus,
-            duration_s=job.duration_s,
+            duration_s=left_s,
             pool=home,
             nodes=job.nodes,
             cpus=job.cpus,

@@ -5,70 +5,73 @@ import socket
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from elastic.commands.output import refuse
 
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
+
 
 def run(
     policy: Annotated[Path | None, typer.Option(help="policy file; the embedded default if none is given")] = None,
     data: Annotated[Path, typer.Option(help="folder of the ledger")] = Path("var"),
-    port: Annotated[int, typer.Option(help="page and API on 127.0.0.1; the next free port if it is taken")] = 8080,
-    speed: Annotated[float, typer.Option(help="how much faster than real time the simulated site runs")] = 600.0,
+    ledger: Annotated[str, typer.Option(help="ledger as an SQLAlchemy URL instead of SQLite in --data")] = "",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="page on 127.0.0.1; the next free one if it is taken; 0: any")
+    ] = 8080,
+    speed: Annotated[float, typer.Option(min=0.01, help="how much faster than real time the site runs")] = 600.0,
     seed: Annotated[int, typer.Option(help="of the simulated site")] = 1,
-    start: Annotated[str, typer.Option(help="the simulated site's first instant, ISO 8601 in UTC")] = "",
+    start: Annotated[str | None, typer.Option(help="the site's first instant, ISO 8601; now if none is given")] = None,
 ) -> None:
     """Run the controller on a simulated site until Ctrl-C.
 
     Examples: [bold]elastic run[/bold], [bold]elastic run --speed 3600 --port 9000[/bold]
     """
-    from datetime import UTC, datetime
-
-    from elastic.controller import Controller
-    from elastic.ledger import SqlLedger
+    from elastic.commands.instant import instant
+    from elastic.launch_service import build
     from elastic.ledger_port import LedgerError
-    from elastic.policy_file import PolicyError, default_policy_path, load_policy
-    from elastic.service import TICK_S, Service
+    from elastic.policy_file import PolicyError, default_policy_path
+    from elastic.settings import Settings
     from elastic.web.app import make_app
-    from elastic.wiring import simulated_site, system_clock
-    from forecast.forecaster import Forecasts
 
-    clock = system_clock()
+    settings = Settings(
+        policy=policy or default_policy_path(),
+        data=data,
+        ledger_url=ledger,
+        port=port,
+        speed=speed,
+        seed=seed,
+        start=instant("--start", start) if start else None,
+    )
+    listener = _listen(port)
     try:
-        begin = datetime.fromisoformat(start).replace(tzinfo=UTC) if start else clock.now().replace(microsecond=0)
-    except ValueError:
-        refuse(f"--start {start!r} is no instant; write it like 2026-12-01T06:00")
-    try:
-        wanted = load_policy(policy or default_policy_path(), at=begin, data_may_end=True)
-        data.mkdir(parents=True, exist_ok=True)
-        ledger = SqlLedger(f"sqlite:///{data / 'ledger.sqlite'}")
+        running = build(settings, say=typer.echo)
     except PolicyError as trouble:
-        refuse(*[f"{c.file}:{c.line}:{c.column} {c.path}: {c.message}" for c in trouble.complaints])
+        refuse(*[str(c) for c in trouble.complaints])
     except (LedgerError, OSError) as trouble:
         refuse(str(trouble))
-    site = simulated_site(wanted, start=begin, seed=seed, speed=speed)
-    controller = Controller(site.ports, ledger, policy=lambda: wanted, forecasts=Forecasts)
-    service = Service(
-        controller=controller,
-        clock=site.ports.clock,
-        real_clock=clock,
-        say=typer.echo,
-        interval_real_s=TICK_S / speed,
+    _stop_on_signals(running.service.stop)
+    open_port = listener.getsockname()[1]
+    if port not in (0, open_port):
+        typer.echo(f"port {port} is taken, {open_port} is used instead")
+    server = _serve(make_app(running.service), listener)
+    typer.echo(f"listening on http://127.0.0.1:{open_port} (page, /healthz, /metrics, /api/status); Ctrl-C ends it")
+    typer.echo(
+        f"simulated site: {running.site.node_count} nodes at home, from {running.began:%Y-%m-%d %H:%M} UTC,"
+        f" {speed:g} times real time; ledger {running.ledger.shown}"
     )
-    _stop_on_signals(service.stop)
-    open_port = _free_port(port)
-    server = _serve(make_app(service), open_port)
-    typer.echo(f"listening on http://127.0.0.1:{open_port} (page, /healthz, /api/status); Ctrl-C ends it")
-    typer.echo(f"simulated site: {site.node_count} nodes at home, {speed:g} times real time, ledger {ledger.url}")
-    service.run()
+    running.run()
     server.should_exit = True
-    ledger.close()
-    typer.echo("ended; the ledger is closed")
+    typer.echo("ended; the ledger is whole and closed")
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
+    """The first signal ends the loop between two ticks; a second one changes nothing."""
+
     def on_signal(number: int, frame: FrameType | None) -> None:
         stop.set()
 
@@ -76,22 +79,28 @@ def _stop_on_signals(stop: threading.Event) -> None:
         signal.signal(number, on_signal)
 
 
-def _free_port(wanted: int) -> int:
-    """The wanted port, or the next free one of the ten after it, or any."""
-    for port in range(wanted, wanted + 10):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _listen(wanted: int) -> socket.socket:
+    """A socket on the wanted port, or on the next free one of the twenty after it, or on any."""
+    tried = [*range(wanted, min(wanted + 20, 65536)), 0] if wanted else [0]
+    found = next((listener for port in tried if (listener := _bound(port)) is not None), None)
+    return found or refuse("no port on 127.0.0.1 is free")
 
 
-def _serve(app: object, port: int):  # type: ignore[no-untyped-def]
+def _bound(port: int) -> socket.socket | None:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+    except OSError:
+        listener.close()
+        return None
+    return listener
+
+
+def _serve(app: "FastAPI", listener: socket.socket) -> "uvicorn.Server":
     import uvicorn
 
-    server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="off")  # type: ignore[arg-type]
-    )
-    threading.Thread(target=server.run, daemon=True, name="page").start()
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    threading.Thread(target=server.run, args=([listener],), daemon=True, name="page").start()
     return server

@@ -1,0 +1,39 @@
+"""The thread in which the slow beats run: apscheduler wakes it, so that a tick never waits for a forecast."""
+
+import signal
+import threading
+from collections.abc import Callable
+from datetime import UTC
+
+from apscheduler.executors.debug import DebugExecutor
+from apscheduler.schedulers.blocking import BlockingScheduler
+
+LOOK_S = 1  # real seconds between two looks at what is due
+
+
+class BeatsThread:
+    """Calls `look` every second, one call at a time; calls that were missed while one ran are dropped.
+
+    The executor runs jobs in the scheduler's own thread, a daemon: a fit that takes minutes never delays the end.
+    """
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        self._scheduler = BlockingScheduler(timezone=UTC, executors={"default": DebugExecutor()})
+        self._scheduler.add_job(
+            look, "interval", seconds=LOOK_S, coalesce=True, max_instances=1, misfire_grace_time=None
+        )
+        self._thread = threading.Thread(target=self._run, name="beats", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        # Worker processes made from here inherit the mask: Ctrl-C is for the main thread alone.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """No further look; one in progress is left to end or to die with the process."""
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)

@@ -1,0 +1,1 @@
+"""Steps of the schema, oldest first by `down_revision`."""

@@ -1,0 +1,94 @@
+"""Questions to the ledger: what was decided when, which ticks name a job or node, what the last decision rested on.
+
+Asked by the commands `plan` and `explain` and by the page. Reads only.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from elastic.codec import Seen
+from elastic.ledger import SqlLedger, decode
+from elastic.ledger_engine import reading
+from elastic.ledger_tables import POLICIES, RECORDS
+from elastic.planning.state import Record
+
+_COLUMNS = (
+    RECORDS.c.id, RECORDS.c.tick, RECORDS.c.at, RECORDS.c.acted, RECORDS.c.text, RECORDS.c.body, RECORDS.c.whole,
+    RECORDS.c.snapshot,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTick:
+    """One tick as the ledger kept it. `is_whole`: the snapshot holds all facts, not only those the fold reads."""
+
+    id: int
+    at: datetime
+    text: str
+    is_whole: bool
+    record: Record
+
+
+def find_tick(ledger: SqlLedger, tick: int) -> KeptTick | None:
+    """The newest record of a tick; None if there is none (any more)."""
+    return _first(ledger, sa.select(*_COLUMNS).where(RECORDS.c.tick == tick).order_by(RECORDS.c.id.desc()))
+
+
+def find_at(ledger: SqlLedger, at: datetime) -> KeptTick | None:
+    """The newest tick at or before an instant."""
+    return _first(ledger, sa.select(*_COLUMNS).where(RECORDS.c.at <= at).order_by(RECORDS.c.at.desc()))
+
+
+def ticks_naming(ledger: SqlLedger, name: str, *, limit: int = 50) -> list[KeptTick]:
+    """The newest ticks whose decision names a job, node or machine exactly; oldest first."""
+    quoted = json.dumps(name)
+    query = (
+        sa.select(*_COLUMNS)
+        .where(RECORDS.c.told.is_(True), RECORDS.c.body.contains(quoted, autoescape=True))
+        .order_by(RECORDS.c.id.desc())
+        .limit(limit)
+    )
+    with reading(ledger.engine) as connection:
+        return [_kept(row) for row in reversed(connection.execute(query).all())]
+
+
+def last_whole(ledger: SqlLedger) -> KeptTick | None:
+    """The newest tick whose snapshot is whole."""
+    return _first(ledger, sa.select(*_COLUMNS).where(RECORDS.c.whole.is_(True)).order_by(RECORDS.c.id.desc()))
+
+
+def last_seen(ledger: SqlLedger) -> Seen | None:
+    """What the newest whole tick rested on: its snapshot and the memory before it."""
+    kept = last_whole(ledger)
+    if kept is None:
+        return None
+    state = ledger.rebuild_state(before_record=kept.id)
+    return Seen(snapshot=kept.record.snapshot, state=state, policy_hash=kept.record.plan.policy_hash, saved_at=kept.at)
+
+
+def last_texts(ledger: SqlLedger, count: int) -> list[str]:
+    """The newest plans that acted, as text, newest first."""
+    query = sa.select(RECORDS.c.text).where(RECORDS.c.acted.is_(True)).order_by(RECORDS.c.id.desc()).limit(count)
+    with reading(ledger.engine) as connection:
+        return [str(row[0]) for row in connection.execute(query)]
+
+
+def policy_text(ledger: SqlLedger, content_hash: str) -> str | None:
+    """The policy file of a decision."""
+    query = sa.select(POLICIES.c.text).where(POLICIES.c.hash == content_hash)
+    with reading(ledger.engine) as connection:
+        return connection.execute(query).scalar()
+
+
+def _first(ledger: SqlLedger, query: "sa.Select[tuple[object, ...]]") -> KeptTick | None:
+    with reading(ledger.engine) as connection:
+        row = connection.execute(query.limit(1)).first()
+    return None if row is None else _kept(row)
+
+
+def _kept(row: "sa.Row[tuple[object, ...]]") -> KeptTick:
+    record = decode(row.id, tick=row.tick, body=row.body, packed=row.snapshot)
+    return KeptTick(id=row.id, at=row.at, text=row.text, is_whole=row.whole, record=record)
