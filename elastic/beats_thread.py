@@ -1,6 +1,5 @@
 """The thread in which the slow beats run: apscheduler wakes it, so that a tick never waits for a forecast."""
 
-import signal
 import threading
 from collections.abc import Callable
 from datetime import UTC
@@ -22,16 +21,11 @@ class BeatsThread:
         self._scheduler.add_job(
             look, "interval", seconds=LOOK_S, coalesce=True, max_instances=1, misfire_grace_time=None
         )
-        self._thread = threading.Thread(target=self._run, name="beats", daemon=True)
+        self._thread = threading.Thread(target=self._scheduler.start, name="beats", daemon=True)
 
     def start(self) -> None:
         """Begin to look."""
         self._thread.start()
-
-    def _run(self) -> None:
-        # Worker processes made from here inherit the mask: Ctrl-C is for the main thread alone.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        self._scheduler.start()
 
     def stop(self) -> None:
         """No further look; one in progress is left to end or to die with the process."""

@@ -5,6 +5,7 @@ The forecast beat calls `refresh`, replays call `refresh_now`; a tick asks `newe
 """
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -225,7 +226,12 @@ def _made(
 
 def _spawn(workers: int) -> Pool:
     """Fresh interpreters: a fork of a process with threads may hang."""
-    return multiprocessing.get_context("spawn").Pool(workers)
+    return multiprocessing.get_context("spawn").Pool(workers, initializer=_leave_interrupts)
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C at a terminal reaches every process of it; workers end when their parent says so."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def calendar_for_all(calendar: Calendar) -> Callable[[str], Calendar]:

@@ -9,7 +9,6 @@ import pandas as pd
 from elastic.plan_text import render
 from elastic.replay import Replay, TraceJob
 from providers.history import load_history
-from providers.sim.record import NODE_COLUMNS, SEGMENT_COLUMNS
 
 MAX_GPUS = 256  # larger jobs are crash-loop artefacts of the reconstructed trace; the judge leaves them out too
 
@@ -31,8 +30,8 @@ def read_trace(path: Path, *, max_gpus: int = MAX_GPUS) -> list[TraceJob]:
 def tables(done: Replay) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Segments and nodes as data frames."""
     record = done.world.record
-    segments = pd.DataFrame(record.segments, columns=list(SEGMENT_COLUMNS))
-    return segments, pd.DataFrame(record.nodes, columns=list(NODE_COLUMNS))
+    segments = pd.DataFrame(record.segments, columns=list(record.segment_columns))
+    return segments, pd.DataFrame(record.nodes, columns=list(record.node_columns))
 
 
 def score(trace: list[TraceJob], done: Replay, *, onprem_gpus: int) -> dict[str, float]:

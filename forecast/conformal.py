@@ -101,7 +101,9 @@ def _empirical(ascending: Floats, levels: Floats) -> Floats:
     """The conformal quantile of each block: the ceil((n + 1) level)-th smallest of its n errors (NaN lie behind)."""
     count = (~np.isnan(ascending)).sum(axis=1)[:, None]
     ranks = np.ceil((count + 1) * levels).astype(np.int64) - 1
-    return np.take_along_axis(ascending, np.maximum(np.minimum(ranks, count - 1), 0), axis=1)
+    within = np.maximum(np.minimum(ranks, count - 1), 0)
+    chosen: Floats = ascending[np.arange(len(ascending))[:, None], within]
+    return chosen
 
 
 def _ordered(out: dict[float, Floats], paths: Floats, peaks: Floats, calibrated: NDArray[Any]) -> Calibrated:

@@ -72,9 +72,9 @@ def cut_front(series: DemandSeries, steps: int) -> DemandSeries:
 
 def known(series: DemandSeries) -> Floats:
     """Values as observed; NaN where not known. What can't be demand (negative, not finite) is not known either."""
-    values = np.asarray(series.gpus, dtype=np.float64)
-    unusable = series.gaps | ~np.isfinite(values) | (np.nan_to_num(values, nan=0.0) < 0)
-    return np.where(unusable, np.nan, values)
+    values = np.array(series.gpus, dtype=np.float64)
+    values[series.gaps | ~(values >= 0) | (values == np.inf)] = np.nan
+    return values
 
 
 def learnable(series: DemandSeries) -> Floats:

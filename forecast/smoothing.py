@@ -27,7 +27,11 @@ REFIT_DAYS = 7  # variances of a queue change slowly; the state is filtered up t
 DAILY_HARMONICS = 3
 WEEKLY_HARMONICS = 2
 WEEKLY_NEEDS_DAYS = 28  # with less, weekly terms hurt (measured on Helios Earth)
-MAX_ITERATIONS = 20  # 0.1-0.25 s a fit; more iterations did not score better
+# A fit from scratch takes 0.2-0.3 s; weeks between begin where the week before ended and need half as many steps.
+FRESH_EVERY_WEEKS = 4
+FRESH_ITERATIONS = 30
+MORE_ITERATIONS = 15
+WEEKLY_PLACE = 3  # of the weekly season's variance among the parameters
 
 Fits = MutableMapping[str, Floats]
 
@@ -119,25 +123,22 @@ class UnobservedComponents:
         for origin in origins:
             by_fit.setdefault(_fit_end(origin, season=season), []).append(origin)
         for end, group in by_fit.items():
-            begin = max(end - FIT_DAYS * season, 0)
-            found.update(self._week(values[begin : max(group)], end - begin, begin, group, horizon, season))
+            found.update(self._week(values, end, group, horizon, season))
         return [found[origin] for origin in origins]
 
-    def _week(
-        self, values: Floats, fit_steps: int, begin: int, origins: Sequence[int], horizon: int, season: int
-    ) -> dict[int, Floats]:
-        """Paths of the origins whose parameters come from the first `fit_steps` values."""
-        learnt = values[:fit_steps]
+    def _week(self, values: Floats, end: int, origins: Sequence[int], horizon: int, season: int) -> dict[int, Floats]:
+        """Paths of the origins whose parameters come from the values up to step `end`."""
+        begin = max(end - FIT_DAYS * season, 0)
+        whole, learnt, values = values, values[begin:end], values[begin : max(origins)]
         if int(np.sum(~np.isnan(learnt))) < 2 * season:
             raise ValueError(f"{self.name} needs two days of known values")
-        centre = float(np.nanmean(learnt))
-        spread = float(np.nanstd(learnt))
+        centre, spread = _scale(learnt)
         if spread == 0.0:
             if np.nanmax(np.abs(values - centre)) == 0.0:
                 return {origin: np.full(horizon, centre) for origin in origins}
             spread = 1.0
-        weekly = fit_steps >= WEEKLY_NEEDS_DAYS * season
-        parameters = self._parameters((learnt - centre) / spread, season=season, weekly=weekly)
+        weekly = len(learnt) >= WEEKLY_NEEDS_DAYS * season
+        parameters = self._parameters(whole, end, season=season)
         model = _model((values - centre) / spread, season=season, weekly=weekly)
         states = model.filter(parameters, cov_type="none").filtered_state
         step, look = model.ssm["transition"], model.ssm["design"][0]
@@ -153,11 +154,25 @@ class UnobservedComponents:
             paths[origin] = np.maximum(centre + spread * ahead, 0.0)
         return paths
 
-    def _parameters(self, values: Floats, *, season: int, weekly: bool) -> Floats:
-        digest = hashlib.blake2b(values.tobytes() + bytes([weekly]), digest_size=12).hexdigest()
+    def _parameters(self, values: Floats, end: int, *, season: int) -> Floats:
+        """Parameters of the four weeks before `end`: from scratch every fourth week, else from those a week before."""
+        week = REFIT_DAYS * season
+        fresh = (end // week - 1) % FRESH_EVERY_WEEKS == 0
+        before = None if fresh else self._parameters(values, end - week, season=season)
+        learnt = values[max(end - FIT_DAYS * season, 0) : end]
+        weekly = len(learnt) >= WEEKLY_NEEDS_DAYS * season
+        seed = b"" if before is None else before.tobytes()
+        digest = hashlib.blake2b(learnt.tobytes() + seed + bytes([season % 256, weekly]), digest_size=12).hexdigest()
         if digest not in self.fits:
-            self.fits[digest] = _fit(values, season=season, weekly=weekly)
+            centre, spread = _scale(learnt)
+            self.fits[digest] = _fit((learnt - centre) / (spread or 1.0), season=season, weekly=weekly, before=before)
         return self.fits[digest]
+
+
+def _scale(learnt: Floats) -> tuple[float, float]:
+    if np.isnan(learnt).all():
+        return 0.0, 0.0
+    return float(np.nanmean(learnt)), float(np.nanstd(learnt))
 
 
 def _fit_end(origin: int, *, season: int) -> int:
@@ -174,13 +189,17 @@ def _model(values: Floats, *, season: int, weekly: bool) -> Any:
     return Components(values, level="llevel", freq_seasonal=terms, autoregressive=1)
 
 
-def _fit(values: Floats, *, season: int, weekly: bool) -> Floats:
-    """Likelihood by at most `MAX_ITERATIONS` steps of L-BFGS; not converging is usual and scores well all the same."""
+def _fit(values: Floats, *, season: int, weekly: bool, before: Floats | None) -> Floats:
+    """Likelihood by some steps of L-BFGS; not converging is usual and scores well all the same."""
     model = _model(values, season=season, weekly=weekly)  # its import switches its own warnings on: first
+    start = np.asarray(model.start_params, dtype=np.float64)
+    steps = FRESH_ITERATIONS if before is None else MORE_ITERATIONS
+    if before is not None:  # the weekly term comes in with the fourth week: its variance begins at its default
+        start = before if len(before) == len(start) else np.insert(before, WEEKLY_PLACE, start[WEEKLY_PLACE])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            fitted = model.fit(disp=0, maxiter=MAX_ITERATIONS, cov_type="none")
+            fitted = model.fit(start_params=start, disp=0, maxiter=steps, cov_type="none")
         except np.linalg.LinAlgError as trouble:
             raise ValueError(f"unobserved components could not be fitted: {trouble}") from trouble
     return np.asarray(fitted.params, dtype=np.float64)
