@@ -55,6 +55,11 @@ def families(policy: Policy) -> tuple[Family, ...]:
     )
 
 
+def coming_id(instance: Instance) -> str:
+    """The name under which a machine that is not a node yet lies on its pool's floor."""
+    return f"coming-{instance.id}"
+
+
 class Desk:
     """One decision's working picture. `at` is the only time it knows."""
 
@@ -70,6 +75,7 @@ class Desk:
         self.running: dict[str, Job] = {}
         self.nodes: dict[str, Node] = {node.id: node for node in snapshot.nodes}
         self.placed: dict[str, tuple[str, ...]] = {}  # started, moved or reserved by this plan
+        self.wanted_nodes: set[str] = set()  # idle or coming, and counted on by waiting work
         self.journal: Journal = []
         self.ranked_cache: dict[tuple[str, tuple[CapacityType, ...], bool], tuple[Offering, ...]] = {}
         self._sort_jobs()
@@ -120,8 +126,12 @@ class Desk:
             return False
         if self.now_s - job.started_at.timestamp() < rules.min_run_before_move_s:
             return False
-        memory = self.state.moves.get(job.id)
-        return memory is None or memory.day != f"{self.at:%Y-%m-%d}" or memory.count < rules.max_moves_per_day
+        return self.moves_left(job) > 0
+
+    def moves_left(self, job: Job) -> int:
+        """How often the job may still be moved today."""
+        most, memory = self.class_of(job).max_moves_per_day, self.state.moves.get(job.id)
+        return most if memory is None or memory.day != f"{self.at:%Y-%m-%d}" else most - memory.count
 
     def is_checkpointable(self, job: Job) -> bool:
         """The job's own word, or its class's."""

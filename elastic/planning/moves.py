@@ -4,10 +4,11 @@ A move costs a restart on all the job's GPUs, so every lever here compares GPU-s
 Called by `planner`: `make_room` before waiting work is sent out, `swap` for work that cannot move, `empty_nodes` last.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
+from elastic.planning.clearing import Placement, clear
 from elastic.planning.desk import Desk, Family
-from elastic.planning.placement import Floor, gang_shares
+from elastic.planning.outlook import is_due
 from elastic.planning.plan import Action, Move, Purpose, Route
 from providers.facts import Job
 
@@ -17,8 +18,6 @@ EARN_OVER_LOSS = 1.5
 KEEP_CAP_S = 4 * 3600.0
 # Attempts of one lever in one tick; the next tick goes on. Bounds the work of a tick with a long queue.
 MAX_TRIES = 24
-
-Placement = tuple[Job, str, tuple[str, ...]]
 
 
 def make_room(desk: Desk) -> list[Action]:
@@ -31,7 +30,7 @@ def make_room(desk: Desk) -> list[Action]:
         if shape in tried or not family.burst:
             continue
         for pool in family.onprem:
-            found = _clear(desk, job, pool, (pool,), limit_gpus=job.gpus)
+            found = clear(desk, job, pool, (pool,), limit_gpus=job.gpus)
             if found:
                 actions += _moves(desk, found, Purpose.MAKE_ROOM, f"makes room at home for waiting job {job.id}")
                 actions.append(_start(desk, job, pool, "starts at home: smaller work was packed together"))
@@ -47,7 +46,7 @@ def swap(desk: Desk, job: Job) -> list[Action]:
     """A job that cannot move takes the on-prem place of checkpointable work, which goes to free cloud nodes."""
     family = desk.family(job)
     for pool in family.onprem:
-        found = _clear(desk, job, pool, (pool, *family.burst), limit_gpus=2 * job.gpus)
+        found = clear(desk, job, pool, (pool, *family.burst), limit_gpus=2 * job.gpus)
         if found:
             reason = f"leaves its place at home to job {job.id}, which cannot be moved later"
             return [
@@ -77,104 +76,13 @@ def _moves(desk: Desk, found: list[Placement], purpose: Purpose, reason: str) ->
     ]
 
 
-def _clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gpus: int) -> list[Placement]:
-    """Free nodes of `pool` for the job by moving others to `targets`; [] (and nothing changed) if it cannot be done
-    with at most `limit_gpus` GPUs moved. On success the job and the moved ones are placed and kept."""
-    if sum(desk.floors[t].free_gpus for t in targets) < job.gpus:
-        return []
-    floor, mark = desk.floors[pool], desk.mark()
-    lifted: dict[str, Job] = {}
-    chosen: list[str] = []
-    shares = gang_shares(job.gpus, nodes=job.nodes, gpus_per_node=floor.gpus_per_node)
-    for share in shares:
-        pick = _cheapest(desk, floor, share, chosen, lifted)
-        if pick is None:
-            desk.roll_back(mark)
-            return []
-        node_id, movable = pick
-        chosen.append(node_id)
-        for moved in movable:
-            desk.lift(moved)
-            lifted[moved.id] = moved
-        if sum(j.gpus for j in lifted.values()) > limit_gpus:
-            desk.roll_back(mark)
-            return []
-    if not lifted or len({floor.slots[n].zone for n in chosen}) > 1:
-        desk.roll_back(mark)
-        return []
-    desk.place(job, pool, tuple(chosen))
-    found = _relocate(desk, lifted.values(), targets)
-    if not found:
-        desk.roll_back(mark)
-        return []
-    desk.keep(job, tuple(chosen))
-    for moved, _, node_ids in found:
-        desk.keep(moved, node_ids)
-    return found
-
-
-def _cheapest(
-    desk: Desk, floor: Floor, share: int, chosen: list[str], lifted: dict[str, Job]
-) -> tuple[str, list[Job]] | None:
-    """The node that gives `share` free GPUs by lifting the fewest GPUs, and what to lift; None if no node can."""
-    best: tuple[int, str, list[Job]] | None = None
-    for free in range(floor.gpus_per_node, -1, -1):
-        for node_id, slot in floor.buckets[free].items():
-            if node_id in chosen or slot.gpus < share:
-                continue
-            if slot.free_gpus >= share:
-                return node_id, []
-            if best is not None and share - slot.free_gpus >= best[0]:
-                continue
-            picked = _fewest(desk, node_id, share - slot.free_gpus, lifted)
-            cost = sum(j.gpus for j in picked)
-            if picked and (best is None or cost < best[0]):
-                best = (cost, node_id, picked)
-    return (best[1], best[2]) if best else None
-
-
-def _fewest(desk: Desk, node_id: str, gpus: int, lifted: dict[str, Job]) -> list[Job]:
-    """Movable single-node jobs of a node that together hold at least `gpus`, with little more; [] if there are none."""
-    movable = [
-        j for j in desk.node_jobs.get(node_id, ()) if len(j.node_ids) == 1 and j.id not in lifted and desk.may_move(j)
-    ]
-    single = min((j for j in movable if j.gpus >= gpus), key=lambda j: (j.gpus, j.id), default=None)
-    if single is not None and single.gpus == gpus:
-        return [single]
-    picked: list[Job] = []
-    left = gpus
-    for job in sorted(movable, key=lambda j: (-j.gpus, j.id)):
-        if left > 0 and job.gpus <= max(left, 1):
-            picked.append(job)
-            left -= job.gpus
-    if left > 0:
-        return [single] if single else []
-    if single is not None and single.gpus <= sum(j.gpus for j in picked):
-        return [single]
-    return picked
-
-
-def _relocate(desk: Desk, jobs: Iterable[Job], targets: tuple[str, ...]) -> list[Placement]:
-    """Place lifted jobs, largest first, on the first target with room; [] if one finds none."""
-    found: list[Placement] = []
-    for job in sorted(jobs, key=lambda j: (-j.gpus, j.id)):
-        for pool in targets:
-            node_ids = desk.floors[pool].fit(job)
-            if node_ids and set(node_ids) != set(job.node_ids):
-                desk.place(job, pool, node_ids)
-                found.append((job, pool, node_ids))
-                break
-        else:
-            return []
-    return found
-
-
 def empty_nodes(desk: Desk) -> list[Action]:
     """Empty cloud nodes: their work goes home, or onto other rented nodes that have room. Emptied nodes are given
-    back by `scale_in`."""
+    back by `scale_in`. While work that must go out waits, home's free places are kept for it."""
     actions: list[Action] = []
+    due = {desk.family(job).key for job in desk.waiting() if is_due(desk, job, desk.family(job))}
     for family in desk.families:
-        if family.burst:
+        if family.burst and family.key not in due:
             actions += _empty_family(desk, family)
     return actions
 
@@ -266,7 +174,7 @@ def _spot(desk: Desk, family: Family, job: Job, without: frozenset[str]) -> Plac
 def _pack_home(desk: Desk, family: Family, job: Job) -> tuple[Placement, list[Placement]] | None:
     """Make room at home for cloud work, by moving at most as many GPUs as it brings home."""
     for pool in family.onprem:
-        room = _clear(desk, job, pool, (pool,), limit_gpus=job.gpus)
+        room = clear(desk, job, pool, (pool,), limit_gpus=job.gpus)
         if room:
             return (job, pool, desk.placed[job.id]), room
     return None

@@ -77,6 +77,12 @@ class Floor:
         self.buckets[free][node.id] = slot
         self.free_gpus += free
 
+    def drop(self, node_id: str) -> None:
+        """Take an empty node off the floor again."""
+        slot = self.slots.pop(node_id)
+        del self.buckets[slot.free_gpus][node_id]
+        self.free_gpus -= slot.free_gpus
+
     def change(self, node_id: str, *, gpus: int, cpus: int = 0, memory_gib: float = 0.0) -> None:
         """Take (positive) or give back (negative) capacity on a node."""
         slot = self.slots.get(node_id)

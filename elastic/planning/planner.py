@@ -14,13 +14,15 @@ from elastic.planning.moves import empty_nodes, make_room, swap
 from elastic.planning.outlook import due_in_s, is_due
 from elastic.planning.plan import Action, Plan
 from elastic.planning.policy import Policy
-from elastic.planning.routing import displace_for, mend_gangs, to_cloud, use_what_is_paid, waits
+from elastic.planning.routing import come_home, displace_for, fills_well, mend_gangs, to_cloud, use_what_is_paid, waits
 from elastic.planning.scale_in import leave_interrupted, next_release_s, scale_in
 from elastic.planning.scale_out import scale_out
 from elastic.planning.snapshot import Snapshot
 from elastic.planning.state import ControllerState
 from elastic.planning.target import keep_nodes, targets
+from elastic.planning.turns import Turns, queue
 from forecast.forecaster import Forecasts
+from providers.facts import Job
 
 
 def make_plan(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: ControllerState) -> Plan:
@@ -31,14 +33,16 @@ def make_plan(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: C
     """
     desk = Desk(snapshot, forecasts, policy, state)
     actions: list[Action] = [*leave_interrupted(desk), *mend_gangs(desk)]
+    turns = Turns(desk)
     if desk.pending:
+        actions += come_home(desk)
         actions += make_room(desk)
-        actions += _send_out(desk)
+        actions += _send_out(desk, turns)
     actions += empty_nodes(desk)
     keep = keep_nodes(desk)
-    launches, served = scale_out(desk, keep)
-    actions += launches
-    actions += scale_in(desk, keep, wanted_soon=bool(served))
+    bought, served = scale_out(desk, keep, turns)
+    actions += bought
+    actions += scale_in(desk, keep)
     actions += cache_actions(desk)
     allowed, withheld = guard(desk, actions)
     return Plan(
@@ -56,7 +60,7 @@ def make_plan(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: C
     )
 
 
-def _send_out(desk: Desk) -> list[Action]:
+def _send_out(desk: Desk, turns: Turns) -> list[Action]:
     """Waiting work onto rented nodes that are ready, and urgent work into the place of lower classes."""
     actions: list[Action] = []
     for job in desk.waiting():
@@ -67,19 +71,29 @@ def _send_out(desk: Desk) -> list[Action]:
             actions += displace_for(desk, job, family)
             if job.id in desk.placed:
                 continue
-        due = is_due(desk, job, family)
-        spot = use_what_is_paid(desk, job, family, due=due)
-        if spot is None:
-            continue
-        if not desk.is_checkpointable(job) and (swapped := swap(desk, job)):
-            actions += swapped
-        elif due or desk.is_checkpointable(job):
-            pool, node_ids = spot
-            desk.place(job, pool, node_ids)
-            desk.keep(job, node_ids)
-            reason = "its wait target is near" if due else "rented nodes have room"
-            actions.append(to_cloud(job, pool, node_ids, reason))
+        actions += _send(desk, job, is_due(desk, job, family), turns)
     return actions
+
+
+def _send(desk: Desk, job: Job, due: bool, turns: Turns) -> list[Action]:
+    """One waiting job onto rented nodes, or home in the place of work that goes there; [] if neither is possible or
+    wanted yet."""
+    if fills_well(desk, job) and (turn := turns.take(job)):
+        desk.keep(job, ())
+        return [*queue(job, turn)]
+    spot = use_what_is_paid(desk, job, desk.family(job), due=due)
+    movable = desk.is_checkpointable(job)
+    if (spot and not movable) or (due and not spot and desk.burst_pools(job)):
+        swapped = swap(desk, job)
+        if swapped:
+            return swapped
+    if spot is None or not (due or movable):
+        return []
+    pool, node_ids = spot
+    desk.place(job, pool, node_ids)
+    desk.keep(job, node_ids)
+    turns.placed(job, pool, node_ids)
+    return [to_cloud(job, pool, node_ids, "its wait target is near" if due else "rented nodes have room")]
 
 
 def _plan_id(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: ControllerState) -> str:

@@ -21,12 +21,16 @@ def use_what_is_paid(desk: Desk, job: Job, family: Family, *, due: bool) -> tupl
         floor = desk.floors[pool]
         if floor.free_gpus < job.gpus:
             continue
-        well_filled = job.gpus >= FILL_SHARE * floor.gpus_per_node * job.nodes
-        only = None if due or well_filled else {n for n, s in floor.slots.items() if s.used_gpus > 0}
-        node_ids = floor.fit(job, only=only)
+        only = None if due or fills_well(desk, job) else {n for n, s in floor.slots.items() if s.used_gpus > 0}
+        node_ids = floor.fit(job, without=desk.wanted_nodes, only=only)
         if node_ids:
             return pool, node_ids
     return None
+
+
+def fills_well(desk: Desk, job: Job) -> bool:
+    """Whether the job makes use of the nodes it needs, so that they are worth keeping for it."""
+    return job.gpus >= FILL_SHARE * desk.pool(job.pool).gpus_per_node * job.nodes
 
 
 def displace_for(desk: Desk, job: Job, family: Family) -> list[Action]:
@@ -87,6 +91,24 @@ def _displace(desk: Desk, job: Job, pool: str, node_ids: tuple[str, ...], victim
     return actions
 
 
+def come_home(desk: Desk) -> list[Action]:
+    """Work that queues for rented nodes starts at home if home has room by now."""
+    actions: list[Action] = []
+    for job in desk.waiting():
+        family = desk.family(job)
+        if job.pool not in family.burst:
+            continue
+        for pool in family.onprem:
+            node_ids = desk.floors[pool].fit(job)
+            if node_ids:
+                desk.place(job, pool, node_ids)
+                desk.keep(job, node_ids)
+                reason = "home has room again"
+                actions.append(Route(job_id=job.id, cluster=job.cluster, pool=pool, node_ids=node_ids, reason=reason))
+                break
+    return actions
+
+
 def to_cloud(job: Job, pool: str, node_ids: tuple[str, ...], reason: str) -> Route:
     """The job starts on rented nodes that are ready."""
     return Route(job_id=job.id, cluster=job.cluster, pool=pool, node_ids=node_ids, reason=reason)
@@ -96,7 +118,7 @@ def waits(desk: Desk, bursting: set[str]) -> tuple[Wait, ...]:
     """Words for everyone who still waits, one entry for jobs of one shape and reason."""
     groups: dict[tuple[str, str, float | None], list[str]] = {}
     for family in desk.families:
-        own = [j for j in desk.waiting() if desk.family(j) is family]
+        own = [j for j in desk.pending if desk.family(j) is family and (j.id not in desk.placed or j.id in bursting)]
         if not own:
             continue
         starts = predicted_starts_s(desk, family, own)

@@ -4,18 +4,19 @@ Never a node with work, never on a forecast, never below what `target.keep_nodes
 """
 
 from elastic.planning.advance import JOIN_DEADLINE_S
-from elastic.planning.desk import Desk
+from elastic.planning.desk import Desk, coming_id
 from elastic.planning.plan import Action, Cordon, Drain, Terminate
 from providers.facts import Instance, InstanceState, InterruptionKind, Node, NodeState
 
 
-def scale_in(desk: Desk, keep: dict[str, int], *, wanted_soon: bool) -> list[Action]:
-    """Terminations of idle rented nodes, of machines that come for nobody, and of boot failures."""
+def scale_in(desk: Desk, keep: dict[str, int]) -> list[Action]:
+    """Terminations of idle rented nodes, of machines that come for nobody, and of boot failures. After `scale_out`,
+    which has laid waiting work onto what comes."""
     actions: list[Action] = []
     instances = {i.id: i for i in desk.snapshot.instances if i.state is not InstanceState.TERMINATED}
     alive = dict(desk.alive_nodes)
     for instance in instances.values():
-        reason = _why_give_back(desk, instance, wanted_soon=wanted_soon)
+        reason = _why_give_back(desk, instance)
         if reason and (alive.get(instance.pool, 0) > keep.get(instance.pool, 0) or reason.startswith("never joined")):
             alive[instance.pool] = alive.get(instance.pool, 0) - 1
             node = desk.nodes.get(instance.node_id or "")
@@ -32,7 +33,7 @@ def scale_in(desk: Desk, keep: dict[str, int], *, wanted_soon: bool) -> list[Act
     return actions
 
 
-def _why_give_back(desk: Desk, instance: Instance, *, wanted_soon: bool) -> str:
+def _why_give_back(desk: Desk, instance: Instance) -> str:
     """Why this machine should go; '' if it should stay."""
     pool = desk.policy.pools.get(instance.pool)
     if pool is None or instance.state is InstanceState.TERMINATING:
@@ -42,8 +43,10 @@ def _why_give_back(desk: Desk, instance: Instance, *, wanted_soon: bool) -> str:
     if node is None or node.state is NodeState.JOINING:
         if age_s > JOIN_DEADLINE_S:
             return f"never joined within {JOIN_DEADLINE_S / 60:.0f} min of the request"
-        return "" if wanted_soon else "comes for nobody: the work it was for runs already"
-    if not _is_idle(desk, node) or age_s < pool.min_node_life_s:
+        slot = desk.floors[instance.pool].slots.get(coming_id(instance))
+        is_wanted = coming_id(instance) in desk.wanted_nodes or (slot is not None and slot.used_gpus > 0)
+        return "" if is_wanted else "comes for nobody: the work it was for runs already"
+    if not _is_idle(desk, node) or node.id in desk.wanted_nodes or age_s < pool.min_node_life_s:
         return ""
     idle_s = (desk.at - node.idle_since).total_seconds() if node.idle_since else 0.0
     if idle_s >= pool.idle_release_s:

@@ -4,14 +4,17 @@ Gangs are whole or not at all and in one zone. Capacity that comes already is us
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
 
+from elastic.planning.clearing import clear
 from elastic.planning.cost import price_usd_per_hour
-from elastic.planning.desk import Desk, Family
+from elastic.planning.desk import Desk, Family, coming_id
 from elastic.planning.outlook import is_due, lead_time_s
 from elastic.planning.placement import Floor
-from elastic.planning.plan import Launch
+from elastic.planning.plan import Launch, Route
+from elastic.planning.turns import Turns, queue
 from providers.facts import CapacityType, Job, Node, NodeState, Offering
 
 # A pool that has just come back is the worst place for a gang: of 16-node gangs 25 % live an hour in a pool under
@@ -20,17 +23,33 @@ YOUNG_POOL_S = 1800.0
 YOUNG_POOL_GANG_NODES = 8
 
 
-def scale_out(desk: Desk, keep: dict[str, int]) -> tuple[list[Launch], set[str]]:
-    """Launches, and the ids of waiting jobs for which capacity comes or is asked for."""
-    launches: list[Launch] = []
+@dataclass(slots=True)
+class _Order:
+    """What one family needs: jobs that need nodes of their own, jobs for which fewer nodes suffice (job, pool, nodes),
+    and short work that queues for rented nodes."""
+
+    own: list[tuple[Job, str]] = field(default_factory=list)
+    fewer: list[tuple[Job, str, int]] = field(default_factory=list)
+    queued: list[tuple[Job, str]] = field(default_factory=list)
+
+
+def scale_out(desk: Desk, keep: dict[str, int], turns: Turns) -> tuple[list[Launch | Route], set[str]]:
+    """Launches, routes of short work into the queue of rented nodes, and the ids of waiting jobs for which capacity
+    comes or is asked for."""
+    actions: list[Launch | Route] = []
     served: set[str] = set()
     for family in desk.families:
         if family.burst:
-            floors = {p: _coming_floor(desk, p) for p in family.burst}
-            need = _unserved(desk, family, floors, served)
-            launches += _buy_for(desk, family, need, served, start=len(launches))
+            _lay_coming(desk, family)
+            for pool in family.burst:
+                turns.add_coming(pool)
+            order = _order(desk, family, served, turns)
+            launches = _buy_missing(desk, order.fewer)
+            launches += _buy_own(desk, family, order.own, start=len(launches))
             launches += _buy_ahead(desk, family, keep, launches)
-    return launches, served
+            actions += launches
+            actions += [route for job, pool in order.queued for route in queue(job, pool)]
+    return actions, served
 
 
 def goes_out(desk: Desk, job: Job, family: Family) -> bool:
@@ -42,29 +61,92 @@ def goes_out(desk: Desk, job: Job, family: Family) -> bool:
     return bool(desk.burst_pools(job)) and is_due(desk, job, family)
 
 
-def _unserved(desk: Desk, family: Family, floors: dict[str, Floor], served: set[str]) -> list[Job]:
-    """Work that goes out now and finds no room on capacity that comes already."""
-    need: list[Job] = []
-    for job in desk.waiting():
-        if desk.family(job) is not family or not goes_out(desk, job, family):
+def _lay_coming(desk: Desk, family: Family) -> None:
+    """Put capacity that is on its way onto the burst floors, as if it were there. Only later steps see it."""
+    for pool in family.burst:
+        for instance in desk.coming.get(pool, ()):
+            desk.floors[pool].add(_virtual(desk, pool, coming_id(instance), instance.zone))
+        for number in range(desk.unseen_nodes.get(pool, 0)):
+            desk.floors[pool].add(_virtual(desk, pool, f"unseen-{number}", ""))
+
+
+def _order(desk: Desk, family: Family, served: set[str], turns: Turns) -> _Order:
+    """Sort the work that goes out now by what it needs, largest short work first: the rest takes turns behind it."""
+    order = _Order()
+    due = [job for job in desk.waiting() if desk.family(job) is family and goes_out(desk, job, family)]
+    short = {job.id for job in due if turns.is_short(job, desk.burst_pools(job)[0])}
+    for job in sorted(due, key=lambda j: -j.gpus if j.id in short else 0):
+        pool = _fits_coming(desk, job, turns) or turns.take(job)
+        if pool is None and (fewer := _fewer_nodes(desk, job, family)) is not None:
+            served.add(job.id)
+            order.fewer += [(job, *fewer)] if fewer[1] else []
             continue
-        for pool in desk.burst_pools(job):
-            node_ids = floors[pool].fit(job)
-            if node_ids:
-                floors[pool].place(job, node_ids)
-                served.add(job.id)
-                break
-        else:
-            need.append(job)
-    return need
+        if pool is None:
+            pool = _pool_to_buy_in(desk, job)
+            if pool is None:
+                continue
+            order.own.append((job, pool))
+            if job.id in short:
+                turns.add_bought(job, pool)
+        served.add(job.id)
+        if job.id in short:
+            order.queued.append((job, pool))
+    return order
 
 
-def _coming_floor(desk: Desk, pool_name: str) -> Floor:
-    """Capacity that is on its way, as if it were there."""
-    pool = desk.pool(pool_name)
-    coming = [_virtual(desk, pool_name, f"coming-{i.id}", i.zone) for i in desk.coming.get(pool_name, ())]
-    unseen = [_virtual(desk, pool_name, f"unseen-{n}", "") for n in range(desk.unseen_nodes.get(pool_name, 0))]
-    return Floor([*coming, *unseen], gpus_per_node=pool.gpus_per_node)
+def _fits_coming(desk: Desk, job: Job, turns: Turns) -> str | None:
+    for pool in desk.burst_pools(job):
+        node_ids = desk.floors[pool].fit(job, without=desk.wanted_nodes)
+        if node_ids:
+            desk.place(job, pool, node_ids)
+            desk.keep(job, node_ids)
+            turns.placed(job, pool, node_ids)
+            return pool
+    return None
+
+
+def _pool_to_buy_in(desk: Desk, job: Job) -> str | None:
+    """The first burst pool that could hold the job and has something to rent now."""
+    for pool in desk.burst_pools(job):
+        gang_nodes = job.nodes if job.nodes > 1 else 0
+        if fits_pool(desk, job, pool) and ranked(desk, pool, desk.allowed_types(job, pool), gang_nodes=gang_nodes):
+            return pool
+    return None
+
+
+def _fewer_nodes(desk: Desk, job: Job, family: Family) -> tuple[str, int] | None:
+    """(pool, nodes) with which the job could start at home, movable work going to the rented nodes; None if it would
+    take as many nodes as the job itself. What is missing is the shortfall, not the whole job."""
+    if not family.onprem:
+        return None
+    for pool in desk.burst_pools(job):
+        if not ranked(desk, pool, desk.allowed_types(job, pool)):
+            continue
+        floor, per_node = desk.floors[pool], desk.pool(pool).gpus_per_node
+        free = floor.free_gpus + sum(desk.floors[p].free_gpus for p in family.onprem)
+        least = max(0, -(-(job.gpus - free) // per_node))
+        for nodes in range(least, min(least + 2, job.nodes)):
+            new = [_virtual(desk, pool, f"new-{job.id}-{n}", "") for n in range(nodes)]
+            for node in new:
+                floor.add(node)
+            if any(clear(desk, job, home, (home, pool), limit_gpus=2 * job.gpus) for home in family.onprem):
+                return pool, nodes
+            for node in new:
+                floor.drop(node.id)
+    return None
+
+
+def _buy_missing(desk: Desk, missing: list[tuple[Job, str, int]]) -> list[Launch]:
+    """One launch a pool for the shortfalls of several jobs."""
+    launches: list[Launch] = []
+    for pool in dict.fromkeys(p for _, p, _ in missing):
+        jobs = [j for j, p, _ in missing if p == pool]
+        nodes = sum(n for _, p, n in missing if p == pool)
+        gpus = sum(j.gpus for j in jobs)
+        reason = f"{nodes} node(s) for work that makes room at home for {len(jobs)} waiting job(s) of {gpus} GPUs"
+        types = desk.allowed_types(jobs[0], pool)
+        launches.append(_launch(desk, pool, types, nodes, jobs, reason, len(launches), gang=False))
+    return launches
 
 
 def _virtual(desk: Desk, pool_name: str, node_id: str, zone: str) -> Node:
@@ -85,23 +167,17 @@ def _virtual(desk: Desk, pool_name: str, node_id: str, zone: str) -> Node:
     )
 
 
-def _buy_for(desk: Desk, family: Family, need: list[Job], served: set[str], *, start: int) -> list[Launch]:
+def _buy_own(desk: Desk, family: Family, own: list[tuple[Job, str]], *, start: int) -> list[Launch]:
     """One launch a gang, one for all single-node work of the same pool and capacity types."""
     launches: list[Launch] = []
     singles: dict[tuple[str, tuple[CapacityType, ...]], list[Job]] = {}
-    for job in need:
-        for pool in desk.burst_pools(job):
-            types = desk.allowed_types(job, pool)
-            gang = job.nodes > 1
-            if not fits_pool(desk, job, pool) or not ranked(desk, pool, types, gang_nodes=job.nodes if gang else 0):
-                continue
-            served.add(job.id)
-            if gang:
-                reason = f"{job.gpus} GPUs on {job.nodes} nodes for job {job.id}, {_why(desk, job, family)}"
-                launches.append(_launch(desk, pool, types, job.nodes, [job], reason, start + len(launches)))
-            else:
-                singles.setdefault((pool, types), []).append(job)
-            break
+    for job, pool in own:
+        types = desk.allowed_types(job, pool)
+        if job.nodes > 1:
+            reason = f"{job.gpus} GPUs on {job.nodes} nodes for job {job.id}, {_why(desk, job, family)}"
+            launches.append(_launch(desk, pool, types, job.nodes, [job], reason, start + len(launches), gang=True))
+        else:
+            singles.setdefault((pool, types), []).append(job)
     for (pool, types), jobs in singles.items():
         nodes = pack(desk, pool, jobs)
         gpus = sum(j.gpus for j in jobs)
@@ -183,10 +259,17 @@ def _rank(
 
 
 def _launch(
-    desk: Desk, pool: str, types: tuple[CapacityType, ...], nodes: int, jobs: list[Job], reason: str, number: int
+    desk: Desk,
+    pool: str,
+    types: tuple[CapacityType, ...],
+    nodes: int,
+    jobs: list[Job],
+    reason: str,
+    number: int,
+    *,
+    gang: bool = False,
 ) -> Launch:
     teams = {j.team for j in jobs}
-    gang = bool(jobs) and jobs[0].nodes > 1
     seed = f"{desk.policy.content_hash}|{desk.at.isoformat()}|{desk.state.tick}|{pool}|{number}"
     return Launch(
         pool=pool,

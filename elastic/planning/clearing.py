@@ -1,0 +1,106 @@
+"""Freeing nodes for a job by moving other work: the fewest GPUs that must move, and where they go.
+
+Used by the levers in `moves` (which then do it) and by `scale_out` (which only asks whether it could be done).
+"""
+
+from collections.abc import Iterable
+
+from elastic.planning.desk import Desk
+from elastic.planning.placement import Floor, gang_shares
+from providers.facts import Job
+
+Placement = tuple[Job, str, tuple[str, ...]]
+
+
+def clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gpus: int) -> list[Placement]:
+    """Free nodes of `pool` for the job by moving others to `targets`; [] (and nothing changed) if it cannot be done
+    with at most `limit_gpus` GPUs moved. On success the job and the moved ones are placed and kept."""
+    if sum(desk.floors[t].free_gpus for t in targets) < job.gpus:
+        return []
+    floor, mark = desk.floors[pool], desk.mark()
+    lifted: dict[str, Job] = {}
+    chosen: list[str] = []
+    shares = gang_shares(job.gpus, nodes=job.nodes, gpus_per_node=floor.gpus_per_node)
+    for share in shares:
+        pick = _cheapest(desk, floor, share, chosen, lifted)
+        if pick is None:
+            desk.roll_back(mark)
+            return []
+        node_id, movable = pick
+        chosen.append(node_id)
+        for moved in movable:
+            desk.lift(moved)
+            lifted[moved.id] = moved
+        if sum(j.gpus for j in lifted.values()) > limit_gpus:
+            desk.roll_back(mark)
+            return []
+    if not lifted or len({floor.slots[n].zone for n in chosen}) > 1:
+        desk.roll_back(mark)
+        return []
+    desk.place(job, pool, tuple(chosen))
+    found = _relocate(desk, lifted.values(), targets)
+    if not found:
+        desk.roll_back(mark)
+        return []
+    desk.keep(job, tuple(chosen))
+    for moved, _, node_ids in found:
+        desk.keep(moved, node_ids)
+    return found
+
+
+def _cheapest(
+    desk: Desk, floor: Floor, share: int, chosen: list[str], lifted: dict[str, Job]
+) -> tuple[str, list[Job]] | None:
+    """The node that gives `share` free GPUs by lifting the fewest GPUs, and what to lift; None if no node can."""
+    best: tuple[int, str, list[Job]] | None = None
+    for free in range(floor.gpus_per_node, -1, -1):
+        for node_id, slot in floor.buckets[free].items():
+            if node_id in chosen or slot.gpus < share:
+                continue
+            if slot.free_gpus >= share:
+                return node_id, []
+            if best is not None and share - slot.free_gpus >= best[0]:
+                continue
+            picked = _fewest(desk, node_id, share - slot.free_gpus, lifted)
+            cost = sum(j.gpus for j in picked)
+            if picked and (best is None or cost < best[0]):
+                best = (cost, node_id, picked)
+    return (best[1], best[2]) if best else None
+
+
+def _fewest(desk: Desk, node_id: str, gpus: int, lifted: dict[str, Job]) -> list[Job]:
+    """Movable single-node jobs of a node that together hold at least `gpus`, with little more; [] if there are none."""
+    movable = [
+        j for j in desk.node_jobs.get(node_id, ()) if len(j.node_ids) == 1 and j.id not in lifted and desk.may_move(j)
+    ]
+    single = min((j for j in movable if j.gpus >= gpus), key=lambda j: (j.gpus, j.id), default=None)
+    if single is not None and single.gpus == gpus:
+        return [single]
+    picked: list[Job] = []
+    left = gpus
+    for job in sorted(movable, key=lambda j: (-j.gpus, j.id)):
+        if left > 0 and job.gpus <= max(left, 1):
+            picked.append(job)
+            left -= job.gpus
+    if left > 0:
+        return [single] if single else []
+    if single is not None and single.gpus <= sum(j.gpus for j in picked):
+        return [single]
+    return picked
+
+
+def _relocate(desk: Desk, jobs: Iterable[Job], targets: tuple[str, ...]) -> list[Placement]:
+    """Place lifted jobs, largest first, on the first target with room; [] if one finds none."""
+    found: list[Placement] = []
+    for job in sorted(jobs, key=lambda j: (-j.gpus, j.id)):
+        for pool in targets:
+            if desk.pool(pool).place == "burst" and desk.moves_left(job) < 2:
+                continue  # it could not come home again today
+            node_ids = desk.floors[pool].fit(job)
+            if node_ids and set(node_ids) != set(job.node_ids):
+                desk.place(job, pool, node_ids)
+                found.append((job, pool, node_ids))
+                break
+        else:
+            return []
+    return found
