@@ -73,7 +73,8 @@ class Cluster(Protocol):
         ...
 
     def drain(self, node_id: str, *, deadline: datetime | None, reason: str) -> None:
-        """Let the node's jobs end until `deadline`; then requeue those that may be requeued."""
+        """Take no new jobs, let those of the node end until `deadline`; those that may be requeued are requeued in time
+        to be off it by then. None: no deadline."""
         ...
 
     def forget(self, node_id: str) -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from providers.errors import NotFound
+from providers.errors import InvalidRequest, NotFound
 from providers.facts import CacheGroup, CachePhase
 from providers.sim.world import World, instant
 
 WORKER_START_S = 60.0
 WORKER_DRAIN_S = 300.0
 GIB_PER_WORKER_MINUTE = 20.0
+WARM_RATIO = 0.95  # of the hot set: what counts as warm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class SimCaches:
 
     def __init__(self, world: World, specs: Sequence[CacheSpec], *, name: str = "sim") -> None:
         self._world = world
+        self._stepping: set[str] = set()  # groups whose next worker is on its way
         self._specs = {s.name: s for s in specs}
         self._groups = {
             s.name: CacheGroup(
@@ -48,6 +50,10 @@ class SimCaches:
     def resize(self, name: str, *, workers: int) -> None:
         """Want this many workers; steps follow one after another."""
         group = self._group(name)
+        if workers < 0:
+            raise InvalidRequest(f"cache group {name} cannot have {workers} workers")
+        if workers == group.workers_wanted:
+            return
         self._groups[name] = replace(group, workers_wanted=workers, changed_at=instant(self._world.now_s))
         self._step_later(name)
 
@@ -68,8 +74,9 @@ class SimCaches:
 
     def _step_later(self, name: str) -> None:
         group = self._groups[name]
-        if group.workers_ready == group.workers_wanted:
+        if group.workers_ready == group.workers_wanted or name in self._stepping:
             return
+        self._stepping.add(name)
         grows = group.workers_wanted > group.workers_ready
         phase = CachePhase.STARTING if grows else CachePhase.DRAINING
         self._groups[name] = replace(group, phase=phase, workers_draining=0 if grows else 1)
@@ -77,12 +84,14 @@ class SimCaches:
 
     def _step(self, name: str) -> None:
         """One worker joins empty or leaves with its share of the cache moved to the others, as far as they hold it."""
+        self._stepping.discard(name)
         group = self._groups[name]
         grows = group.workers_wanted > group.workers_ready
         ready = group.workers_ready + (1 if grows else -1) * (group.workers_wanted != group.workers_ready)
         warm = (group.warm_ratio or 0.0) * (1.0 if grows else ready / max(1, group.workers_ready))
-        settled = ready == group.workers_wanted
-        phase = CachePhase.ASLEEP if settled else group.phase
+        phase = group.phase
+        if ready == group.workers_wanted:
+            phase = CachePhase.READY if warm >= WARM_RATIO else CachePhase.ASLEEP
         self._groups[name] = replace(group, workers_ready=ready, warm_ratio=warm, phase=phase, workers_draining=0)
         self._step_later(name)
 

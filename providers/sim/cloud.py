@@ -4,11 +4,11 @@ Shapes of availability are those measured on public spot traces: zones of a regi
 not, a dry zone is back within 30 minutes half of the time, and a two-minute notice comes before a machine goes.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
-from providers.errors import InsufficientCapacity, InvalidRequest, ProviderError
+from providers.errors import InsufficientCapacity, InvalidRequest
 from providers.facts import (
     CapacityType,
     Instance,
@@ -22,10 +22,12 @@ from providers.facts import (
     Offering,
     OfferingFailure,
 )
+from providers.sim.faults import Faults
 from providers.sim.record import NAN
 from providers.sim.world import World, instant
 
 NOTICE_S = 120.0  # EC2's spot interruption notice
+CORRELATION = 0.43  # of zones of a region running dry together (capacity-anchors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +57,7 @@ class _MarketState:
     up: bool = True
     up_since_s: float = 0.0
     alive: int = 0
-
-
-@dataclass(slots=True)
-class Faults:
-    """Scripted trouble: each is raised by the next calls of that name, one a call."""
-
-    launch: list[ProviderError] = field(default_factory=list)
-    read: list[ProviderError] = field(default_factory=list)
-    terminate: list[ProviderError] = field(default_factory=list)
-    hidden_ids: set[str] = field(default_factory=set)  # left out of listings (eventual consistency)
-    price_factor: float = 1.0  # a feed that lies
+    turns: int = 0  # a turn drawn before the newest one has no effect
 
 
 class SimulatedCloud:
@@ -84,7 +76,7 @@ class SimulatedCloud:
         self._instance_tuple: tuple[Instance, ...] | None = ()
         for state in self._markets.values():
             if state.market.mean_up_s is not None:
-                self._later(state.market.mean_up_s, lambda s=state: self._turn(s, up=False))  # type: ignore[misc]
+                self._turn_later(state, up=False, mean_s=state.market.mean_up_s)
 
     @staticmethod
     def _key(market: Market) -> str:
@@ -128,6 +120,10 @@ class SimulatedCloud:
             priced_at=instant(self._priced_s),
             zone_up_since=instant(state.up_since_s) if state.market.mean_up_s is not None else None,
         )
+
+    def look_again(self) -> None:
+        """Prices are made anew at the next listing: the feed has changed within its hour."""
+        self._priced_s = -1.0
 
     # Renting
 
@@ -184,12 +180,22 @@ class SimulatedCloud:
         state.alive += 1
         self._set(instance)
         boot_s = market.boot_s + (self._random.random() * market.boot_spread_s if market.boot_spread_s else 0.0)
-        if not market.boot_failure_share or self._random.random() >= market.boot_failure_share:
+        if self._comes_up(market):
             self.world.at(self.world.now_s + boot_s, lambda: self._join(instance.id, market, request.cluster))
         if market.mean_life_s is not None and market.capacity_type is CapacityType.SPOT:
             life_s = boot_s + self._random.expovariate(1 / market.mean_life_s)
             self.world.at(self.world.now_s + life_s, lambda: self.interrupt(instance.id))
+        if self.faults.hide_new_s:
+            hidden = self.faults.hidden_ids
+            hidden.add(instance.id)
+            self.world.at(self.world.now_s + self.faults.hide_new_s, lambda: hidden.discard(instance.id))
         return instance
+
+    def _comes_up(self, market: Market) -> bool:
+        if self.faults.boot_failures:
+            self.faults.boot_failures -= 1
+            return False
+        return not market.boot_failure_share or self._random.random() >= market.boot_failure_share
 
     def _join(self, instance_id: str, market: Market, cluster: str) -> None:
         """The machine has booted and registers with the batch scheduler."""
@@ -279,22 +285,44 @@ class SimulatedCloud:
         for notice_id in interruption_ids:
             self._notices.pop(notice_id, None)
 
-    def _later(self, mean_s: float, event: Callable[[], None]) -> None:
-        self.world.at(self.world.now_s + self._random.expovariate(1 / mean_s), event)
+    def run_dry(self, *, zone: str, instance_type: str, capacity_type: str, for_s: float) -> int:
+        """Scripted: no new machines of the matching markets ('' matches all) for so long; returns how many they are."""
+        found = [
+            s
+            for s in self._markets.values()
+            if zone in ("", s.market.zone)
+            and instance_type in ("", s.market.instance_type)
+            and capacity_type in ("", s.market.capacity_type.value)
+        ]
+        for state in found:
+            self._change(state, up=False)
+            self.world.at(self.world.now_s + for_s, lambda s=state, n=state.turns: self._turn(s, n, up=True))  # type: ignore[misc]
+        return len(found)
 
-    def _turn(self, state: _MarketState, *, up: bool) -> None:
+    def _turn_later(self, state: _MarketState, *, up: bool, mean_s: float) -> None:
+        number, delay_s = state.turns, self._random.expovariate(1 / mean_s)
+        self.world.at(self.world.now_s + delay_s, lambda: self._turn(state, number, up=up))
+
+    def _turn(self, state: _MarketState, number: int, *, up: bool) -> None:
         """A market runs dry or comes back; when one runs dry, half of the region's others do too (correlation 0.43)."""
-        if state.up == up:
+        if state.turns != number:
             return
-        state.up = up
-        state.up_since_s = self.world.now_s
+        self._change(state, up=up)
+        if up:
+            if state.market.mean_up_s is not None:
+                self._turn_later(state, up=False, mean_s=state.market.mean_up_s)
+            return
+        dry = [state]
+        for other in self._markets.values():
+            if other.up and other.market.mean_up_s is not None and self._random.random() < CORRELATION:
+                self._change(other, up=False)
+                dry.append(other)
+        for one in dry:
+            self._turn_later(one, up=True, mean_s=one.market.mean_down_s)
+
+    def _change(self, state: _MarketState, *, up: bool) -> None:
+        state.up, state.up_since_s, state.turns = up, self.world.now_s, state.turns + 1
         self._priced_s = -1.0
-        mean_up_s = state.market.mean_up_s or 0.0
-        self._later(mean_up_s if up else state.market.mean_down_s, lambda: self._turn(state, up=not up))
-        if not up:
-            for other in self._markets.values():
-                if other.up and other.market.mean_up_s is not None and self._random.random() < 0.43:
-                    self._turn(other, up=False)
 
     def _set(self, instance: Instance) -> None:
         self._instances[instance.id] = instance

@@ -1,6 +1,6 @@
 """Simulated jobs: what is submitted, and what the world keeps of each. Only the world knows a job's duration."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from providers.facts import PendingReason
 
@@ -25,6 +25,7 @@ class SimJob:
     priority: int = 0
     checkpointable: bool = True
     restart_cost_s: float = 300.0
+    checkpoint_every_s: float = 1800.0  # what a machine's sudden end can cost at most
     pending_reason: PendingReason = PendingReason.RESOURCES
 
 
@@ -40,7 +41,7 @@ class Attempt:
     parts: tuple[tuple[str, int], ...] = ()  # (node, GPUs) while it runs
     end_event: int = -1
     lost_s: float = 0.0
-    only_nodes: tuple[str, ...] = field(default=())
+    hung_s: float | None = None  # since when one of its nodes is broken: no work is done
 
     @property
     def restart_s(self) -> float:
@@ -48,9 +49,15 @@ class Attempt:
         return self.job.restart_cost_s if self.number > 0 else 0.0
 
     def stop(self, now_s: float, *, lose_work: bool) -> None:
-        """Account for an attempt that ended before its job was done."""
+        """Account for an attempt that ended before its job was done. A job that was told to stop writes a checkpoint
+        first; with `lose_work`, or when it hung, it goes on from its last regular one."""
+        lose_work = lose_work or self.hung_s is not None
+        now_s = now_s if self.hung_s is None else self.hung_s
         worked_s = max(0.0, now_s - self.started_s - self.restart_s)
-        if lose_work or not self.job.checkpointable:
-            self.lost_s += worked_s
-        else:
-            self.left_s = max(0.0, self.left_s - worked_s)
+        every_s = self.job.checkpoint_every_s
+        kept_s = worked_s // every_s * every_s if lose_work else worked_s
+        if not self.job.checkpointable:
+            kept_s = 0.0
+        self.lost_s += worked_s - kept_s
+        self.left_s = max(0.0, self.left_s - kept_s)
+        self.hung_s = None

@@ -12,10 +12,15 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from providers.errors import InvalidRequest, NotFound
-from providers.facts import CapacityType, Job, JobState, Node, NodeState
+from providers.facts import Job, JobState, Node, NodeState, PendingReason
 from providers.sim.floor import PoolFloor, split_gpus
 from providers.sim.jobs import Attempt, SimJob
 from providers.sim.record import WorldRecord
+
+# A requeue at a drain's deadline begins so much before it: the job gets its signal and writes its checkpoint first
+# (Slurm's default KillWait).
+DRAIN_SIGNAL_S = 30.0
+_STARTABLE = (PendingReason.RESOURCES, PendingReason.PRIORITY)
 
 
 @lru_cache(maxsize=4096)
@@ -97,17 +102,34 @@ class World:
             self._set_node(replace(node, state=NodeState.CORDONED, cordon_reason=reason))
 
     def remove_node(self, node_id: str) -> None:
-        """The machine is gone: what it ran goes back into the queue."""
+        """The machine is gone: what it ran goes back into the queue, from its last checkpoint on."""
         node = self._node(node_id)
         for job_id in list(self._running_on[node_id]):
-            self.requeue(job_id)
+            self.requeue(job_id, lose_work=True)
         self.floors[node.pool].remove(node_id)
         del self.nodes[node_id], self._running_on[node_id]
         self._node_tuple = None
 
-    def drain(self, node_id: str) -> None:
-        """Requeue what still runs on the node and may restart."""
-        for job_id in list(self._running_on.get(node_id, ())):
+    def fail_node(self, node_id: str) -> None:
+        """A node breaks while the queue still calls its jobs running: they do not get on until they are requeued."""
+        node = self._node(node_id)
+        self.floors[node.pool].closed.add(node_id)
+        self._set_node(replace(node, state=NodeState.DOWN))
+        for job_id in self._running_on[node_id]:
+            attempt = self.attempts[job_id]
+            attempt.hung_s = self.now_s if attempt.hung_s is None else attempt.hung_s
+
+    def drain(self, node_id: str, *, deadline_s: float | None, reason: str) -> None:
+        """Take nothing new; what still runs shortly before the deadline and may restart is requeued then."""
+        self.cordon(node_id, reason=reason)
+        if deadline_s is not None:
+            self.at(max(self.now_s, deadline_s - DRAIN_SIGNAL_S), lambda: self._requeue_all(node_id))
+
+    def _requeue_all(self, node_id: str) -> None:
+        node = self.nodes.get(node_id)
+        if node is None or node_id not in self.floors[node.pool].closed:
+            return  # gone, or open again: the drain was called off
+        for job_id in list(self._running_on[node_id]):
             if self.attempts[job_id].job.checkpointable:
                 self.requeue(job_id)
 
@@ -143,6 +165,8 @@ class World:
         fact = self.jobs.get(job_id)
         if fact is None or fact.state is not JobState.PENDING:
             raise NotFound(f"job {job_id} is not pending")
+        if node_ids and fact.pending_reason not in _STARTABLE:
+            raise InvalidRequest(f"job {job_id} may not start: {fact.pending_reason.value}")
         if node_ids:
             self._start(job_id, pool, node_ids)
             return
@@ -152,21 +176,13 @@ class World:
 
     def move(self, job_id: str, pool: str, node_ids: tuple[str, ...]) -> None:
         """Stop a running job and start it on other nodes now; InvalidRequest (and nothing changed) without room."""
-        fact = self.jobs[job_id]
-        floor = self.floors.get(pool)
-        shares = split_gpus(fact.gpus, nodes=fact.nodes, gpus_per_node=floor.gpus_per_node if floor else fact.gpus)
-        own = dict(self.attempts[job_id].parts)
-        order = sorted(node_ids, key=lambda n: -floor.spaces[n].free_gpus if floor and n in floor.spaces else 0)
-        for node_id, gpus in zip(order, shares, strict=False):
-            space = floor.spaces.get(node_id) if floor else None
-            if space is None or space.free_gpus + own.get(node_id, 0) < gpus:
-                raise InvalidRequest(f"job {job_id} does not fit on {node_id}")
+        self._assign(self.jobs[job_id], pool, node_ids, own=dict(self.attempts[job_id].parts))
         self._stop(job_id)
         self._start(job_id, pool, node_ids)
 
-    def requeue(self, job_id: str) -> None:
+    def requeue(self, job_id: str, *, lose_work: bool = False) -> None:
         """A running job goes back into its home pool's queue."""
-        self._stop(job_id)
+        self._stop(job_id, lose_work=lose_work)
         attempt = self.attempts[job_id]
         self._set_job(
             replace(self.jobs[job_id], state=JobState.PENDING, pool=attempt.job.pool, node_ids=(), node_gpus=(),
@@ -194,14 +210,15 @@ class World:
     # The scheduler
 
     def _enqueue(self, fact: Job) -> None:
-        if fact.pending_reason in ("resources", "priority"):
+        if fact.pending_reason in _STARTABLE:
             self._pending.setdefault(fact.pool, {})[fact.id] = None
             self._dirty.add(fact.pool)
 
     def _schedule(self) -> None:
         """Start whatever fits, in order of priority and submission; later jobs fill the gaps (backfill)."""
         while self._dirty:
-            pool = self._dirty.pop()
+            pool = min(self._dirty)  # a set's own order differs from process to process
+            self._dirty.discard(pool)
             floor, queue = self.floors.get(pool), self._pending.get(pool)
             if floor is None or not queue:
                 continue
@@ -224,18 +241,38 @@ class World:
         shares = split_gpus(fact.gpus, nodes=fact.nodes, gpus_per_node=floor.gpus_per_node)
         return floor.fit(shares, cpus=fact.cpus // len(shares), memory_gib=fact.memory_gib / len(shares))
 
-    def _start(self, job_id: str, pool: str, node_ids: tuple[str, ...]) -> None:
-        fact, attempt, floor = self.jobs[job_id], self.attempts[job_id], self.floors.get(pool)
+    def _assign(
+        self, fact: Job, pool: str, node_ids: tuple[str, ...], *, own: dict[str, int]
+    ) -> tuple[tuple[str, int], ...]:
+        """The job's GPUs on each of the nodes, as if it had left those it holds (`own`); InvalidRequest if one is
+        unknown, closed or has no room."""
+        floor = self.floors.get(pool)
         if floor is None:
             raise InvalidRequest(f"pool {pool} has no nodes")
         shares = split_gpus(fact.gpus, nodes=fact.nodes, gpus_per_node=floor.gpus_per_node)
         cpus, memory_gib = fact.cpus // len(shares), fact.memory_gib / len(shares)
-        order = sorted(node_ids, key=lambda n: -floor.spaces[n].free_gpus if n in floor.spaces else 0)
+        spaces = floor.spaces
+        order = sorted(node_ids, key=lambda n: -(spaces[n].free_gpus + own.get(n, 0)) if n in spaces else 0)
         parts = tuple(zip(order, shares, strict=False))
-        if len(order) != len(shares) or not all(
-            floor.has_room(n, gpus=g, cpus=cpus, memory_gib=memory_gib) for n, g in parts
-        ):
-            raise InvalidRequest(f"job {job_id} does not fit on {', '.join(node_ids)}")
+        back = len(own) or 1  # what a node that it holds gets back of each
+        fits = len(order) == len(shares) == len(set(order)) and all(
+            n not in floor.closed
+            and floor.has_room(
+                n,
+                gpus=g - own.get(n, 0),
+                cpus=cpus - (fact.cpus // back if n in own else 0),
+                memory_gib=memory_gib - (fact.memory_gib / back if n in own else 0.0),
+            )
+            for n, g in parts
+        )
+        if not fits:
+            raise InvalidRequest(f"job {fact.id} does not fit on {', '.join(node_ids)}")
+        return parts
+
+    def _start(self, job_id: str, pool: str, node_ids: tuple[str, ...]) -> None:
+        fact, attempt = self.jobs[job_id], self.attempts[job_id]
+        parts = self._assign(fact, pool, node_ids, own={})
+        floor, cpus, memory_gib = self.floors[pool], fact.cpus // len(parts), fact.memory_gib / len(parts)
         self._pending.get(fact.pool, {}).pop(job_id, None)
         attempt.number, attempt.started_s, attempt.pool, attempt.parts = attempt.number + 1, self.now_s, pool, parts
         for node_id, gpus in parts:
@@ -252,7 +289,7 @@ class World:
     def _end(self, job_id: str, number: int) -> None:
         """A job is done, unless this attempt was stopped before."""
         attempt = self.attempts.get(job_id)
-        if attempt is None or attempt.number != number or not attempt.parts:
+        if attempt is None or attempt.number != number or not attempt.parts or attempt.hung_s is not None:
             return
         fact = self.jobs[job_id]
         self._free(job_id, attempt)
@@ -260,9 +297,9 @@ class World:
         self._job_tuple = None
         self.ended.append((fact, self.now_s))
 
-    def _stop(self, job_id: str) -> None:
+    def _stop(self, job_id: str, *, lose_work: bool = False) -> None:
         attempt = self.attempts[job_id]
-        attempt.stop(self.now_s, lose_work=False)
+        attempt.stop(self.now_s, lose_work=lose_work)
         self._free(job_id, attempt)
 
     def _free(self, job_id: str, attempt: Attempt) -> None:
@@ -300,27 +337,3 @@ class World:
     def _set_job(self, job: Job) -> None:
         self.jobs[job.id] = job
         self._job_tuple = None
-
-
-def onprem_nodes(
-    pool: str, *, nodes: int, gpus: int, gpu_model: str, cpus: int = 0, memory_gib: float = 0.0
-) -> list[Node]:
-    """Facts of an on-prem pool's nodes, ready and empty."""
-    return [
-        Node(
-            id=f"{pool}-{number:04d}",
-            cluster="main",
-            pool=pool,
-            capacity_type=CapacityType.ONPREM,
-            state=NodeState.READY,
-            gpus=gpus,
-            free_gpus=gpus,
-            cpus=cpus,
-            free_cpus=cpus,
-            memory_gib=memory_gib,
-            free_memory_gib=memory_gib,
-            gpu_model=gpu_model,
-            zone="site",
-        )
-        for number in range(nodes)
-    ]
