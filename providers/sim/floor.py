@@ -4,9 +4,11 @@ Written apart from the planner's picture on purpose: where the two disagree, a t
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from providers.facts import Node
+
+Part = tuple[str, int]  # a node, and a job's GPUs on it
 
 
 @dataclass(slots=True)
@@ -78,15 +80,48 @@ class PoolFloor:
             and space.free_memory_gib >= memory_gib
         )
 
-    def fit(self, shares: tuple[int, ...], *, cpus: int, memory_gib: float) -> tuple[str, ...]:
-        """Nodes for the parts of a job (cpus and memory a part), in one zone; () if they do not all fit now."""
+    def copy(self) -> "PoolFloor":
+        """The same book, to try things in."""
+        other = PoolFloor(self.gpus_per_node)
+        other.spaces = {name: replace(space) for name, space in self.spaces.items()}
+        other.closed, other.free_gpus = self.closed, self.free_gpus
+        for space in other.spaces.values():
+            other._buckets[space.free_gpus][space.node_id] = space
+        return other
+
+    def assign(
+        self, shares: tuple[int, ...], node_ids: tuple[str, ...], *, cpus: int, memory_gib: float, own: dict[str, int]
+    ) -> tuple[Part, ...]:
+        """Lay the parts of a job (cpus and memory in all) onto these nodes, largest on the freest, as if it had left
+        the GPUs it holds (`own`); () if a node is unknown, closed, named twice or has no room."""
+        spaces, count, back = self.spaces, len(shares), len(own) or 1
+        if len(node_ids) != count or len(set(node_ids)) != count or not all(n in spaces for n in node_ids):
+            return ()
+        order = sorted(node_ids, key=lambda n: -(spaces[n].free_gpus + own.get(n, 0)))
+        parts = tuple(zip(order, shares, strict=True))
+        for node_id, gpus in parts:
+            part = 1 / back if node_id in own else 0.0
+            if node_id in self.closed or not self.has_room(
+                node_id,
+                gpus=gpus - own.get(node_id, 0),
+                cpus=cpus // count - int(cpus // back if node_id in own else 0),
+                memory_gib=memory_gib / count - memory_gib * part,
+            ):
+                return ()
+        return parts
+
+    def fit(
+        self, shares: tuple[int, ...], *, cpus: int, memory_gib: float, without: frozenset[str] = frozenset()
+    ) -> tuple[str, ...]:
+        """Nodes for the parts of a job (cpus and memory a part), in one zone; () if they do not all fit now. Nodes in
+        `without` are left alone."""
         if sum(shares) > self.free_gpus:
             return ()
         if len(shares) == 1:
-            first = next(self._open(shares[0], cpus, memory_gib), None)
+            first = next(self._open(shares[0], cpus, memory_gib, without), None)
             return (first.node_id,) if first else ()
         zones: dict[str, list[Space]] = {}
-        for space in self._open(shares[-1], cpus, memory_gib):
+        for space in self._open(shares[-1], cpus, memory_gib, without):
             zones.setdefault(space.zone, []).append(space)
         for spaces in zones.values():
             chosen = _fill(shares, spaces)
@@ -94,11 +129,13 @@ class PoolFloor:
                 return chosen
         return ()
 
-    def _open(self, gpus: int, cpus: int, memory_gib: float) -> Iterator[Space]:
+    def _open(self, gpus: int, cpus: int, memory_gib: float, without: frozenset[str]) -> Iterator[Space]:
         """Nodes with room for a part, fullest first."""
         for bucket in self._buckets[gpus:]:
             for node_id, space in bucket.items():
-                if node_id not in self.closed and space.free_cpus >= cpus and space.free_memory_gib >= memory_gib:
+                if node_id in without or node_id in self.closed:
+                    continue
+                if space.free_cpus >= cpus and space.free_memory_gib >= memory_gib:
                     yield space
 
 

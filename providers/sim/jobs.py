@@ -27,6 +27,7 @@ class SimJob:
     restart_cost_s: float = 300.0
     checkpoint_every_s: float = 1800.0  # what a machine's sudden end can cost at most
     pending_reason: PendingReason = PendingReason.RESOURCES
+    time_limit_s: float | None = None  # of one attempt; the scheduler ends it then and plans with it
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 from providers.errors import InvalidRequest, NotFound
 from providers.facts import Job, JobState, Node, NodeState, PendingReason
-from providers.sim.floor import PoolFloor, split_gpus
+from providers.sim.backfill import Hold, hold_for
+from providers.sim.floor import Part, PoolFloor, split_gpus
 from providers.sim.jobs import Attempt, SimJob
 from providers.sim.record import WorldRecord
 
@@ -47,6 +48,7 @@ class World:
         self._coming: Iterator[SimJob] = iter(jobs)
         self._next_job = next(self._coming, None)
         self._dirty: set[str] = set()
+        self._has_limits = False
         self._job_tuple: tuple[Job, ...] | None = ()
         self._node_tuple: tuple[Node, ...] | None = ()
 
@@ -155,8 +157,10 @@ class World:
             memory_gib=job.memory_gib,
             gpu_model=job.gpu_model,
             priority=job.priority,
+            time_limit_s=job.time_limit_s,
             checkpointable=job.checkpointable,
         )
+        self._has_limits = self._has_limits or job.time_limit_s is not None
         self._set_job(fact)
         self._enqueue(fact)
 
@@ -215,7 +219,8 @@ class World:
             self._dirty.add(fact.pool)
 
     def _schedule(self) -> None:
-        """Start whatever fits, in order of priority and submission; later jobs fill the gaps (backfill)."""
+        """Start whatever fits, in order of priority and submission; later jobs fill the gaps. Where jobs have
+        time limits, they do not delay the first that has to wait (`backfill`)."""
         while self._dirty:
             pool = min(self._dirty)  # a set's own order differs from process to process
             self._dirty.discard(pool)
@@ -224,48 +229,50 @@ class World:
                 continue
             facts = [self.jobs[job_id] for job_id in queue]
             facts.sort(key=lambda j: (-j.priority, j.submitted_at, j.id))
-            refused: set[tuple[int, int, int, float]] = set()
-            for fact in facts:
-                if floor.free_gpus == 0:
-                    break
-                shape = (fact.gpus, fact.nodes, fact.cpus, fact.memory_gib)
-                if shape in refused:
-                    continue
-                node_ids = self._fit(fact, floor)
-                if node_ids:
-                    self._start(fact.id, pool, node_ids)
-                else:
-                    refused.add(shape)
+            self._schedule_pool(pool, floor, facts)
 
-    def _fit(self, fact: Job, floor: PoolFloor) -> tuple[str, ...]:
+    def _schedule_pool(self, pool: str, floor: PoolFloor, facts: list[Job]) -> None:
+        refused: set[tuple[int, int, int, float]] = set()
+        hold: Hold | None = None
+        for fact in facts:
+            if floor.free_gpus == 0:
+                break
+            shape = (fact.gpus, fact.nodes, fact.cpus, fact.memory_gib)
+            if shape in refused:
+                continue
+            without = frozenset() if hold is None or hold.is_over_by(fact, self.now_s) else hold.node_ids
+            node_ids = self._fit(fact, floor, without)
+            if node_ids:
+                self._start(fact.id, pool, node_ids)
+                continue
+            if not without:
+                refused.add(shape)
+            if self._has_limits and hold is None:
+                hold = hold_for(fact, floor, self._running_in(pool))
+
+    def _running_in(self, pool: str) -> list[tuple[Job, float | None]]:
+        """Jobs that run in a pool, and when their time limit ends them."""
+        return [
+            (self.jobs[job_id], None if a.job.time_limit_s is None else a.started_s + a.job.time_limit_s)
+            for job_id, a in self.attempts.items()
+            if a.parts and a.pool == pool
+        ]
+
+    def _fit(self, fact: Job, floor: PoolFloor, without: frozenset[str]) -> tuple[str, ...]:
         shares = split_gpus(fact.gpus, nodes=fact.nodes, gpus_per_node=floor.gpus_per_node)
-        return floor.fit(shares, cpus=fact.cpus // len(shares), memory_gib=fact.memory_gib / len(shares))
+        return floor.fit(
+            shares, cpus=fact.cpus // len(shares), memory_gib=fact.memory_gib / len(shares), without=without
+        )
 
-    def _assign(
-        self, fact: Job, pool: str, node_ids: tuple[str, ...], *, own: dict[str, int]
-    ) -> tuple[tuple[str, int], ...]:
+    def _assign(self, fact: Job, pool: str, node_ids: tuple[str, ...], *, own: dict[str, int]) -> tuple[Part, ...]:
         """The job's GPUs on each of the nodes, as if it had left those it holds (`own`); InvalidRequest if one is
         unknown, closed or has no room."""
         floor = self.floors.get(pool)
         if floor is None:
             raise InvalidRequest(f"pool {pool} has no nodes")
         shares = split_gpus(fact.gpus, nodes=fact.nodes, gpus_per_node=floor.gpus_per_node)
-        cpus, memory_gib = fact.cpus // len(shares), fact.memory_gib / len(shares)
-        spaces = floor.spaces
-        order = sorted(node_ids, key=lambda n: -(spaces[n].free_gpus + own.get(n, 0)) if n in spaces else 0)
-        parts = tuple(zip(order, shares, strict=False))
-        back = len(own) or 1  # what a node that it holds gets back of each
-        fits = len(order) == len(shares) == len(set(order)) and all(
-            n not in floor.closed
-            and floor.has_room(
-                n,
-                gpus=g - own.get(n, 0),
-                cpus=cpus - (fact.cpus // back if n in own else 0),
-                memory_gib=memory_gib - (fact.memory_gib / back if n in own else 0.0),
-            )
-            for n, g in parts
-        )
-        if not fits:
+        parts = floor.assign(shares, node_ids, cpus=fact.cpus, memory_gib=fact.memory_gib, own=own)
+        if not parts:
             raise InvalidRequest(f"job {fact.id} does not fit on {', '.join(node_ids)}")
         return parts
 
@@ -279,7 +286,9 @@ class World:
             floor.change(node_id, gpus=gpus, cpus=cpus, memory_gib=memory_gib)
             self._running_on[node_id][job_id] = gpus
             self._refresh_node(node_id)
-        end_s = self.now_s + attempt.left_s + attempt.restart_s
+        run_s = attempt.left_s + attempt.restart_s
+        limit_s = attempt.job.time_limit_s
+        end_s = self.now_s + (run_s if limit_s is None else min(run_s, limit_s))
         attempt.end_event = self.at(end_s, lambda number=attempt.number: self._end(job_id, number))  # type: ignore[misc]
         self._set_job(
             replace(fact, state=JobState.RUNNING, pool=pool, node_ids=tuple(n for n, _ in parts),
