@@ -69,23 +69,21 @@ def _cheapest(
 
 
 def _fewest(desk: Desk, node_id: str, gpus: int, lifted: dict[str, Job]) -> list[Job]:
-    """Movable single-node jobs of a node that together hold at least `gpus`, with little more; [] if there are none."""
-    movable = [
-        j for j in desk.node_jobs.get(node_id, ()) if len(j.node_ids) == 1 and j.id not in lifted and desk.may_move(j)
-    ]
-    single = min((j for j in movable if j.gpus >= gpus), key=lambda j: (j.gpus, j.id), default=None)
+    """Movable jobs of a node that together hold at least `gpus` on it, with as few GPUs in all as can be: one job (a
+    gang counts with all its GPUs), or several that sit on this node alone; [] if there are none."""
+    movable = [j for j in desk.node_jobs.get(node_id, ()) if j.id not in lifted and desk.may_move(j)]
+    enough = (j for j in movable if (j.gpus if len(j.node_ids) == 1 else dict(desk.shares(j))[node_id]) >= gpus)
+    single = min(enough, key=lambda j: (j.gpus, j.id), default=None)
     if single is not None and single.gpus == gpus:
         return [single]
     picked: list[Job] = []
     left = gpus
     for job in sorted(movable, key=lambda j: (-j.gpus, j.id)):
-        if left > 0 and job.gpus <= max(left, 1):
+        if left > 0 and len(job.node_ids) == 1 and job.gpus <= left:
             picked.append(job)
             left -= job.gpus
-    if left > 0:
+    if left > 0 or (single is not None and single.gpus <= sum(j.gpus for j in picked)):
         return [single] if single else []
-    if single is not None and single.gpus <= sum(j.gpus for j in picked):
-        return [single]
     return picked
 
 
