@@ -119,13 +119,16 @@ class SqlLedger:
             connection.execute(LEASES.insert().values(**fields))
 
     def prune(self, now: datetime) -> int:
-        """Drop records and closed intents past their time; returns how many records went. Never a record that the
+        """Drop records and intents past their time; returns how many records went. Never a record that the
         newest checkpoint does not cover."""
         before = now - KEEP_RECORDS
         with writing(self.engine) as connection:
-            covered = connection.execute(sa.select(sa.func.max(CHECKPOINTS.c.record_id))).scalar() or 0
+            newest = connection.execute(
+                sa.select(CHECKPOINTS).order_by(CHECKPOINTS.c.record_id.desc()).limit(1)
+            ).first()
+            covered = 0 if newest is None else newest.record_id
             gone = connection.execute(RECORDS.delete().where(RECORDS.c.at < before, RECORDS.c.id < covered))
-            connection.execute(INTENTS.delete().where(INTENTS.c.at < before, INTENTS.c.recorded.is_(True)))
+            connection.execute(INTENTS.delete().where(INTENTS.c.at < min(before, newest.at if newest else before)))
             connection.execute(LEASES.delete().where(LEASES.c.ends_at < before))
         return int(gone.rowcount)
 
@@ -137,15 +140,16 @@ class SqlLedger:
 
     def rebuild_state(self, *, from_checkpoint: bool = True, before_record: int | None = None) -> ControllerState:
         """The memory after the newest record (or before a given one): a checkpoint and the records since, or all of
-        them. Launches that were intended but never recorded count as in flight; leases come from their table."""
+        them. Launches that were intended but never recorded count as in flight from the restart on that found them,
+        so that each later fold follows them as that process did; leases come from their table."""
         with reading(self.engine) as connection:
             record_id, state = _newest_checkpoint(connection, before_record) if from_checkpoint else (0, None)
             state = state or ControllerState()
+            flights = _unrecorded(connection)
             for record in _records_after(connection, record_id, before_record):
-                state = advance(state, record)
-            if before_record is None:
-                state = replace(state, in_flight={**_unrecorded(connection), **state.in_flight})
-            return replace(state, leases=_leases(connection))
+                state = advance(_adopt(state, flights, before=record.snapshot.at), record)
+            until = None if before_record is None else _at_of(connection, before_record)
+            return replace(_adopt(state, flights, before=until), leases=_leases(connection))
 
 
 def _what_is_told(record: Record) -> object:
@@ -205,12 +209,25 @@ def decode(record_id: int, *, tick: int, body: str, packed: bytes) -> Record:
         raise LedgerError(f"record {record_id} of the ledger cannot be read: {trouble}") from trouble
 
 
-def _unrecorded(connection: sa.Connection) -> Mapping[str, InFlight]:
+def _unrecorded(connection: sa.Connection) -> tuple[InFlight, ...]:
     """Launches whose tick was never written: a crash came between. Their machines are found by token."""
-    query = sa.select(INTENTS.c.token, INTENTS.c.launch, INTENTS.c.at).where(INTENTS.c.recorded.is_(False))
-    return {
-        row.token: InFlight(launch=launch_from_json(row.launch), asked_at=row.at) for row in connection.execute(query)
+    query = sa.select(INTENTS.c.launch, INTENTS.c.at).where(INTENTS.c.recorded.is_(False)).order_by(INTENTS.c.at)
+    rows = connection.execute(query)
+    return tuple(InFlight(launch=launch_from_json(row.launch), asked_at=row.at) for row in rows)
+
+
+def _adopt(state: ControllerState, flights: tuple[InFlight, ...], *, before: datetime | None) -> ControllerState:
+    """The state with the launches that were asked for after its last tick and before an instant."""
+    new = {
+        f.launch.token: f
+        for f in flights
+        if (state.at is None or f.asked_at >= state.at) and (before is None or f.asked_at < before)
     }
+    return replace(state, in_flight={**new, **state.in_flight}) if new else state
+
+
+def _at_of(connection: sa.Connection, record_id: int) -> datetime | None:
+    return connection.execute(sa.select(RECORDS.c.at).where(RECORDS.c.id == record_id)).scalar()
 
 
 def _leases(connection: sa.Connection) -> Mapping[str, Lease]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil
 
+from elastic.planning.cost import price_usd_per_hour
 from elastic.planning.desk import Desk
 from elastic.planning.plan import (
     Action,
@@ -22,7 +23,7 @@ from elastic.planning.plan import (
     Withheld,
 )
 from elastic.planning.policy import Mode
-from elastic.planning.state import ControllerMode
+from elastic.planning.state import ControllerMode, InFlight
 from providers.facts import InstanceState
 
 
@@ -43,7 +44,7 @@ def guard(desk: Desk, actions: Iterable[Action]) -> tuple[list[Action], list[Wit
     counts = _Counts()
     blind = _blind_clusters(desk), bool(desk.snapshot.trouble("cloud:"))
     for action in actions:
-        stopped = _source_rule(desk, action, *blind) or _mode_rule(desk, action)
+        stopped = _pool_rule(desk, action) or _source_rule(desk, action, *blind) or _mode_rule(desk, action)
         if stopped:
             withheld.append(Withheld(action=action, rule=stopped[0], detail=stopped[1]))
         elif isinstance(action, Launch):
@@ -63,6 +64,12 @@ def guard(desk: Desk, actions: Iterable[Action]) -> tuple[list[Action], list[Wit
 
 def _blind_clusters(desk: Desk) -> frozenset[str]:
     return frozenset(r.source.removeprefix("cluster:") for r in desk.snapshot.trouble("cluster:"))
+
+
+def _pool_rule(desk: Desk, action: Action) -> tuple[str, str] | None:
+    if isinstance(action, Launch | Terminate) and action.pool not in desk.policy.pools:
+        return "unknown_pool", f"the policy has no pool {action.pool}"
+    return None
 
 
 def _source_rule(desk: Desk, action: Action, blind: frozenset[str], cloud_blind: bool) -> tuple[str, str] | None:
@@ -98,24 +105,51 @@ def _mode_rule(desk: Desk, action: Action) -> tuple[str, str] | None:
 
 
 def _limit_launch(desk: Desk, launch: Launch, counts: _Counts) -> tuple[Launch | None, Withheld | None]:
-    """The launch, cut to the nodes that every ceiling leaves, and the rest as withheld."""
-    price = launch.offerings[0].price_usd_per_hour or 0.0
+    """The launch, cut to the nodes that every ceiling leaves, and the rest as withheld. Offerings without a price or
+    at which those nodes would break a cap are left out: the cloud may pick any that is named."""
+    prices = _prices(desk, launch)
+    if not prices:
+        return None, Withheld(action=launch, rule="no_price", detail="none of its offerings has a price to plan with")
+    price = prices[launch.offerings[0].key] if launch.offerings[0].key in prices else min(prices.values())
+    rooms = list(_money_rooms(desk, launch, counts))
     nodes, rule, detail = launch.nodes, "", ""
-    for left, name, words in _launch_ceilings(desk, launch, price, counts):
+    by_money = ((int(usd / price + 1e-9), name, words) for usd, name, words in rooms)
+    for left, name, words in (*_launch_ceilings(desk, launch, counts), *by_money):
         if left < nodes:
             nodes, rule, detail = max(0, left), name, words
     if nodes < launch.nodes and (launch.gang or nodes == 0):
         return None, Withheld(action=launch, rule=rule, detail=detail)
+    usd_left, cap, _ = min(rooms, default=(float("inf"), "", ""))
+    kept = _affordable(launch, prices, nodes=nodes, usd_left=usd_left, cap=cap)
     counts.launched[launch.pool] = counts.launched.get(launch.pool, 0) + nodes
-    counts.launched_usd_per_hour += nodes * price
+    counts.launched_usd_per_hour += nodes * max(prices[o.key] for o in kept.offerings)
     counts.team_gpus[launch.team] = counts.team_gpus.get(launch.team, 0) + nodes * desk.pool(launch.pool).gpus_per_node
     if nodes == launch.nodes:
-        return launch, None
+        return kept, None
     rest = replace(launch, nodes=launch.nodes - nodes, token=f"{launch.token}-rest")
-    return replace(launch, nodes=nodes), Withheld(action=rest, rule=rule, detail=detail)
+    return replace(kept, nodes=nodes), Withheld(action=rest, rule=rule, detail=detail)
 
 
-def _launch_ceilings(desk: Desk, launch: Launch, price: float, counts: _Counts) -> Iterable[tuple[int, str, str]]:
+def _prices(desk: Desk, launch: Launch) -> dict[str, float]:
+    """What each of its offerings costs an hour as far as one may plan with it: never a price out of its band (F015)."""
+    found: dict[str, float] = {}
+    for offering in launch.offerings:
+        price = price_usd_per_hour(offering, at=desk.at, guard=desk.policy.guard, last_good=desk.state.prices)
+        if price is not None:
+            found[offering.key] = price
+    return found
+
+
+def _affordable(launch: Launch, prices: dict[str, float], *, nodes: int, usd_left: float, cap: str) -> Launch:
+    offerings = tuple(o for o in launch.offerings if o.key in prices and nodes * prices[o.key] <= usd_left + 1e-6)
+    dearer = sum(o.key in prices for o in launch.offerings) - len(offerings)
+    if not dearer:
+        return launch if len(offerings) == len(launch.offerings) else replace(launch, offerings=offerings)
+    reason = f"{launch.reason}; {dearer} dearer offering(s) left out by {cap}"
+    return replace(launch, offerings=offerings, reason=reason)
+
+
+def _launch_ceilings(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tuple[int, str, str]]:
     """(nodes left, rule, words) for every ceiling that can hold this launch."""
     pool, guard_rules = desk.pool(launch.pool), desk.policy.guard
     asked = sum(counts.launched.values())
@@ -135,7 +169,6 @@ def _launch_ceilings(desk: Desk, launch: Launch, price: float, counts: _Counts) 
         yield from _breaker(desk, launch, memory.paused_until, counts)
     if memory is not None and len(memory.losses) > guard_rules.losses_per_hour:
         yield 0, "losses", f"{len(memory.losses)} nodes of {launch.pool} were taken back within an hour"
-    yield from _money_ceilings(desk, launch, price, counts)
     yield from _team_ceilings(desk, launch, counts)
 
 
@@ -149,32 +182,48 @@ def _breaker(desk: Desk, launch: Launch, until: datetime, counts: _Counts) -> It
     yield left, "breaker", f"machines of {launch.pool} did not join: one node at a time until one does"
 
 
-def _money_ceilings(desk: Desk, launch: Launch, price: float, counts: _Counts) -> Iterable[tuple[int, str, str]]:
-    """Nodes that the caps leave. A cap per day or month must carry what runs, to the end of an hour."""
-    if price <= 0:
-        return
+def _money_rooms(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tuple[float, str, str]]:
+    """(USD an hour left, rule, words) by cap. A cap per day or month must carry what runs, to the end of an hour."""
     money, spend = desk.policy.money, desk.state.spend
     running = counts.launched_usd_per_hour + sum(
         i.price_usd_per_hour for i in desk.snapshot.instances if i.state is not InstanceState.TERMINATED
     )
+    running += sum(nodes * _dearest(flight.launch) for flight, nodes in _unseen(desk))
     if money.usd_per_hour is not None:
-        left = int((money.usd_per_hour - running) / price + 1e-9)
-        yield left, "budget_hour", f"{running:.2f} of {money.usd_per_hour:.2f} USD an hour are spoken for"
+        words = f"{running:.2f} of {money.usd_per_hour:.2f} USD an hour are spoken for"
+        yield money.usd_per_hour - running, "budget_hour", words
     day_usd = spend.usd_day if spend.day == _day(desk.at) else 0.0
     month_usd = spend.usd_month if spend.month == _day(desk.at)[:7] else 0.0
     if money.usd_per_day is not None:
-        left = int((money.usd_per_day - day_usd - running) / price + 1e-9)
-        yield (
-            left,
-            "budget_day",
-            f"{day_usd:.2f} spent and {running:.2f} an hour running of {money.usd_per_day:.2f} USD a day",
-        )
+        words = f"{day_usd:.2f} spent and {running:.2f} an hour running of {money.usd_per_day:.2f} USD a day"
+        yield money.usd_per_day - day_usd - running, "budget_day", words
     if money.usd_per_month is not None:
-        left = int((money.usd_per_month - month_usd - running) / price + 1e-9)
-        yield left, "budget_month", f"{month_usd:.2f} spent of {money.usd_per_month:.2f} USD a month"
+        words = f"{month_usd:.2f} spent of {money.usd_per_month:.2f} USD a month"
+        yield money.usd_per_month - month_usd - running, "budget_month", words
     if money.approval_above_usd is not None and not launch.lease_id:
-        left = int(money.approval_above_usd / price + 1e-9)
-        yield left, "approval", f"a launch above {money.approval_above_usd:.2f} USD an hour needs a person's approval"
+        words = f"a launch above {money.approval_above_usd:.2f} USD an hour needs a person's approval"
+        yield money.approval_above_usd, "approval", words
+
+
+def _unseen(desk: Desk) -> Iterable[tuple[InFlight, int]]:
+    """Launches in flight with the machines of theirs that no listing shows yet: asked for, so paid for (F016)."""
+    if not desk.state.in_flight:
+        return
+    listed = {i.id for i in desk.snapshot.instances}
+    by_token: dict[str, int] = {}
+    for instance in desk.snapshot.instances:
+        by_token[instance.token] = by_token.get(instance.token, 0) + 1
+    for token, flight in desk.state.in_flight.items():
+        if flight.instance_ids:
+            nodes = len([i for i in flight.instance_ids if i not in listed and i not in flight.listed_ids])
+        else:
+            nodes = flight.launch.nodes - by_token.get(token, 0)
+        if nodes > 0:
+            yield flight, nodes
+
+
+def _dearest(launch: Launch) -> float:
+    return max((o.price_usd_per_hour or 0.0 for o in launch.offerings), default=0.0)
 
 
 def _team_ceilings(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tuple[int, str, str]]:
@@ -185,6 +234,11 @@ def _team_ceilings(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tupl
     if team.burst_ceiling_gpus is not None:
         held = counts.team_gpus.get(launch.team, 0) + sum(
             i.gpus for i in desk.snapshot.instances if i.team == launch.team and i.state is not InstanceState.TERMINATED
+        )
+        held += sum(
+            nodes * desk.pool(f.launch.pool).gpus_per_node
+            for f, nodes in _unseen(desk)
+            if f.launch.team == launch.team and f.launch.pool in desk.policy.pools
         )
         left = (team.burst_ceiling_gpus - held) // pool.gpus_per_node
         yield left, "team_ceiling", f"team {launch.team} holds {held} of {team.burst_ceiling_gpus} burst GPUs"
