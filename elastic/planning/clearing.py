@@ -14,7 +14,10 @@ Placement = tuple[Job, str, tuple[str, ...]]
 
 def clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gpus: int) -> list[Placement]:
     """Free nodes of `pool` for the job by moving others to `targets`; [] (and nothing changed) if it cannot be done
-    with at most `limit_gpus` GPUs moved. On success the job and the moved ones are placed and kept."""
+    with at most `limit_gpus` GPUs moved. On success the job and the moved ones are placed and kept.
+
+    Work that may go to the cloud needs a move for its way home: without one it would stay there for the day."""
+    least_moves = 2 if any(desk.pool(t).place == "burst" for t in targets) else 1
     if sum(desk.floors[t].free_gpus for t in targets) < job.gpus:
         return []
     floor, mark = desk.floors[pool], desk.mark()
@@ -22,7 +25,7 @@ def clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gp
     chosen: list[str] = []
     shares = gang_shares(job.gpus, nodes=job.nodes, gpus_per_node=floor.gpus_per_node)
     for share in shares:
-        pick = _cheapest(desk, floor, share, chosen, lifted)
+        pick = _cheapest(desk, floor, share, chosen, lifted, least_moves)
         if pick is None:
             desk.roll_back(mark)
             return []
@@ -49,7 +52,7 @@ def clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gp
 
 
 def _cheapest(
-    desk: Desk, floor: Floor, share: int, chosen: list[str], lifted: dict[str, Job]
+    desk: Desk, floor: Floor, share: int, chosen: list[str], lifted: dict[str, Job], least_moves: int
 ) -> tuple[str, list[Job]] | None:
     """The node that gives `share` free GPUs by lifting the fewest GPUs, and what to lift; None if no node can."""
     best: tuple[int, str, list[Job]] | None = None
@@ -61,17 +64,21 @@ def _cheapest(
                 return node_id, []
             if best is not None and share - slot.free_gpus >= best[0]:
                 continue
-            picked = _fewest(desk, node_id, share - slot.free_gpus, lifted)
+            picked = _fewest(desk, node_id, share - slot.free_gpus, lifted, least_moves)
             cost = sum(j.gpus for j in picked)
             if picked and (best is None or cost < best[0]):
                 best = (cost, node_id, picked)
     return (best[1], best[2]) if best else None
 
 
-def _fewest(desk: Desk, node_id: str, gpus: int, lifted: dict[str, Job]) -> list[Job]:
+def _fewest(desk: Desk, node_id: str, gpus: int, lifted: dict[str, Job], least_moves: int) -> list[Job]:
     """Movable jobs of a node that together hold at least `gpus` on it, with as few GPUs in all as can be: one job (a
     gang counts with all its GPUs), or several that sit on this node alone; [] if there are none."""
-    movable = [j for j in desk.node_jobs.get(node_id, ()) if j.id not in lifted and desk.may_move(j)]
+    movable = [
+        j
+        for j in desk.node_jobs.get(node_id, ())
+        if j.id not in lifted and desk.may_move(j) and desk.moves_left(j) >= least_moves
+    ]
     enough = (j for j in movable if (j.gpus if len(j.node_ids) == 1 else dict(desk.shares(j))[node_id]) >= gpus)
     single = min(enough, key=lambda j: (j.gpus, j.id), default=None)
     if single is not None and single.gpus == gpus:
@@ -92,8 +99,6 @@ def _relocate(desk: Desk, jobs: Iterable[Job], targets: tuple[str, ...]) -> list
     found: list[Placement] = []
     for job in sorted(jobs, key=lambda j: (-j.gpus, j.id)):
         for pool in targets:
-            if desk.pool(pool).place == "burst" and desk.moves_left(job) < 2:
-                continue  # it could not come home again today
             node_ids = desk.floors[pool].fit(job)
             if node_ids and set(node_ids) != set(job.node_ids):
                 desk.place(job, pool, node_ids)

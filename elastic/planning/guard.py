@@ -24,7 +24,7 @@ from elastic.planning.plan import (
 )
 from elastic.planning.policy import Mode
 from elastic.planning.state import ControllerMode, InFlight
-from providers.facts import InstanceState
+from providers.facts import InstanceState, Offering
 
 
 @dataclass(slots=True)
@@ -110,7 +110,8 @@ def _limit_launch(desk: Desk, launch: Launch, counts: _Counts) -> tuple[Launch |
     prices = _prices(desk, launch)
     if not prices:
         return None, Withheld(action=launch, rule="no_price", detail="none of its offerings has a price to plan with")
-    price = prices[launch.offerings[0].key] if launch.offerings[0].key in prices else min(prices.values())
+    launch = _at_prices(launch, prices)
+    price = prices[launch.offerings[0].key]
     rooms = list(_money_rooms(desk, launch, counts))
     nodes, rule, detail = launch.nodes, "", ""
     by_money = ((int(usd / price + 1e-9), name, words) for usd, name, words in rooms)
@@ -140,13 +141,25 @@ def _prices(desk: Desk, launch: Launch) -> dict[str, float]:
     return found
 
 
+def _at_prices(launch: Launch, prices: dict[str, float]) -> Launch:
+    """The launch with its eligible offerings as planned with: a price that is not believed is not shown either."""
+    priced = [
+        o
+        if o.price_usd_per_hour == prices[o.key]
+        else replace(o, price_usd_per_hour=prices[o.key], price_source="last good price")
+        for o in launch.offerings
+        if o.key in prices
+    ]
+    return launch if priced == list(launch.offerings) else replace(launch, offerings=tuple(priced))
+
+
 def _affordable(launch: Launch, prices: dict[str, float], *, nodes: int, usd_left: float, cap: str) -> Launch:
-    offerings = tuple(o for o in launch.offerings if o.key in prices and nodes * prices[o.key] <= usd_left + 1e-6)
-    dearer = sum(o.key in prices for o in launch.offerings) - len(offerings)
+    """The launch with the offerings that keep the cap whichever of them the cloud takes."""
+    kept = tuple(o for o in launch.offerings if nodes * prices[o.key] <= usd_left + 1e-6)
+    dearer = len(launch.offerings) - len(kept)
     if not dearer:
-        return launch if len(offerings) == len(launch.offerings) else replace(launch, offerings=offerings)
-    reason = f"{launch.reason}; {dearer} dearer offering(s) left out by {cap}"
-    return replace(launch, offerings=offerings, reason=reason)
+        return launch
+    return replace(launch, offerings=kept, reason=f"{launch.reason}; {dearer} dearer offering(s) left out by {cap}")
 
 
 def _launch_ceilings(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tuple[int, str, str]]:

@@ -41,7 +41,8 @@ def _target(desk: Desk, family: Family) -> Target:
     leased = sum(_leased_gpus(desk, p) for p in family.burst)
     forecast = _forecast_gpus(desk, family)
     demand = run_gpus + wait_gpus
-    wanted = max(demand + headroom, forecast or 0, leased + min(demand, home))
+    need = max(demand + headroom, forecast or 0)
+    at_home, rented = min(need, home), max(leased, need - home)
     reasons = [f"{run_gpus} running + {wait_gpus} waiting = {demand}"]
     if headroom:
         reasons.append(f"+ {headroom} headroom")
@@ -52,9 +53,9 @@ def _target(desk: Desk, family: Family) -> Target:
     return Target(
         pool=family.onprem[0] if family.onprem else family.burst[0],
         needed_by=desk.at + timedelta(seconds=lead_time_s(desk, family)),
-        gpus_wanted=wanted,
-        gpus_on_prem=min(wanted, home),
-        gpus_burst=max(0, wanted - home),
+        gpus_wanted=at_home + rented,
+        gpus_on_prem=at_home,
+        gpus_burst=rented,
         reasons=tuple(reasons),
     )
 
