@@ -129,11 +129,21 @@ def _fewer_nodes(desk: Desk, job: Job, family: Family) -> tuple[str, int] | None
             new = [_virtual(desk, pool, f"new-{job.id}-{n}", "") for n in range(nodes)]
             for node in new:
                 floor.add(node)
-            if any(clear(desk, job, home, (home, pool), limit_gpus=2 * job.gpus) for home in family.onprem):
+            limit_gpus = _worth_moving_gpus(desk, job, pool, saved_nodes=job.nodes - nodes)
+            if any(clear(desk, job, home, (home, pool), limit_gpus=limit_gpus) for home in family.onprem):
                 return pool, nodes
             for node in new:
                 floor.drop(node.id)
     return None
+
+
+def _worth_moving_gpus(desk: Desk, job: Job, pool: str, *, saved_nodes: int) -> int:
+    """GPUs of home work that may move so that the job starts at home. A job that can come home later must earn it:
+    the boots saved against two restarts, there and back. For one that cannot, its whole run is at stake."""
+    if not desk.is_checkpointable(job):
+        return 2 * job.gpus
+    saved_gpu_s = saved_nodes * desk.pool(pool).gpus_per_node * desk.pool(pool).lead_time_s
+    return int(saved_gpu_s / (2 * max(desk.class_of(job).restart_cost_s, 1.0)))
 
 
 def _buy_missing(desk: Desk, missing: list[tuple[Job, str, int]]) -> list[Launch]:
