@@ -24,7 +24,7 @@ from elastic.planning.plan import (
 )
 from elastic.planning.policy import Mode
 from elastic.planning.state import ControllerMode, InFlight
-from providers.facts import InstanceState, Offering
+from providers.facts import InstanceState
 
 
 @dataclass(slots=True)
