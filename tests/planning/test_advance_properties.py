@@ -195,6 +195,18 @@ def test_no_machine_is_counted_twice_and_none_is_waited_for_for_ever(records):
 
 @settings(max_examples=120, deadline=None)
 @given(histories())
+def test_a_launch_that_may_have_taken_effect_is_in_flight_right_after_its_tick(records):
+    """F002: also one whose answer never came."""
+    for record, state in zip(records, fold(records)[1:], strict=True):
+        done = {o.action_key: o for o in record.outcomes}
+        for launch in [a for a in record.plan.actions if isinstance(a, Launch)]:
+            outcome = done[launch.key]
+            may_live = outcome.result in (Result.DONE, Result.PARTIAL) or outcome.error_kind == "unreachable"
+            assert (launch.token in state.in_flight) == may_live
+
+
+@settings(max_examples=120, deadline=None)
+@given(histories())
 def test_each_machine_boots_or_fails_at_most_once(records):
     """The breaker counts each machine's boot once: in all no more boots than machines."""
     machines, boots = set(), 0
