@@ -17,9 +17,10 @@ class BeatsThread:
     """
 
     def __init__(self, look: Callable[[], object]) -> None:
+        self._look, self._ended = look, threading.Event()
         self._scheduler = BlockingScheduler(timezone=UTC, executors={"default": DebugExecutor()})
         self._scheduler.add_job(
-            look, "interval", seconds=LOOK_S, coalesce=True, max_instances=1, misfire_grace_time=None
+            self._look_once, "interval", seconds=LOOK_S, coalesce=True, max_instances=1, misfire_grace_time=None
         )
         self._thread = threading.Thread(target=self._scheduler.start, name="beats", daemon=True)
 
@@ -28,6 +29,17 @@ class BeatsThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """No further look; one in progress is left to end or to die with the process."""
+        """No further look; one in progress is left to end or to die with the process.
+
+        apscheduler's own shutdown waits for the job in progress, so it is said from a thread that nobody waits for.
+        """
+        self._ended.set()
         if self._scheduler.running:
-            self._scheduler.shutdown(wait=False)
+            end = threading.Thread(
+                target=self._scheduler.shutdown, kwargs={"wait": False}, daemon=True, name="beats-end"
+            )
+            end.start()
+
+    def _look_once(self) -> None:
+        if not self._ended.is_set():
+            self._look()
