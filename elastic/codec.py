@@ -59,6 +59,7 @@ def _first(trouble: ValidationError) -> str:
 
 
 def snapshot_to_json(snapshot: Snapshot) -> bytes:
+    """A snapshot as JSON; what has its default value is left out."""
     return _out(Snapshot, snapshot)
 
 
@@ -69,6 +70,7 @@ def snapshot_from_json(text: str | bytes) -> Snapshot:
 
 
 def state_to_json(state: ControllerState) -> bytes:
+    """A memory as JSON; what has its default value is left out."""
     return _out(ControllerState, state)
 
 
@@ -79,6 +81,7 @@ def state_from_json(text: str | bytes) -> ControllerState:
 
 
 def launch_to_json(launch: Launch) -> bytes:
+    """A launch as JSON; what has its default value is left out."""
     return _out(Launch, launch)
 
 
@@ -89,6 +92,7 @@ def launch_from_json(text: str | bytes) -> Launch:
 
 
 def seen_to_json(seen: Seen) -> bytes:
+    """What one decision saw as JSON; what has its default value is left out."""
     return _out(Seen, seen)
 
 

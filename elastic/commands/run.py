@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
+    from elastic.launch_service import Running
+    from elastic.settings import Settings
+
 
 def run(
     policy: Annotated[Path | None, typer.Option(help="policy file; the embedded default if none is given")] = None,
@@ -55,18 +58,22 @@ def run(
     except (LedgerError, OSError) as trouble:
         refuse(str(trouble))
     _stop_on_signals(running.service.stop)
-    open_port = listener.getsockname()[1]
-    if port not in (0, open_port):
-        typer.echo(f"port {port} is taken, {open_port} is used instead")
     server = _serve(make_app(running.service), listener)
-    typer.echo(f"listening on http://127.0.0.1:{open_port} (page, /healthz, /metrics, /api/status); Ctrl-C ends it")
-    typer.echo(
-        f"simulated site: {running.site.node_count} nodes at home, from {running.began:%Y-%m-%d %H:%M} UTC,"
-        f" {speed:g} times real time; ledger {running.ledger.shown}"
-    )
+    _greet(running, settings, open_port=listener.getsockname()[1])
     running.run()
     server.should_exit = True
     typer.echo("ended; the ledger is whole and closed")
+
+
+def _greet(running: "Running", settings: "Settings", *, open_port: int) -> None:
+    """Where it listens and what it runs on."""
+    if settings.port not in (0, open_port):
+        typer.echo(f"port {settings.port} is taken, {open_port} is used instead")
+    typer.echo(f"listening on http://127.0.0.1:{open_port} (page, /healthz, /metrics, /api/status); Ctrl-C ends it")
+    typer.echo(
+        f"simulated site: {running.site.node_count} nodes at home, from {running.began:%Y-%m-%d %H:%M} UTC,"
+        f" {settings.speed:g} times real time; ledger {running.ledger.shown}"
+    )
 
 
 def _stop_on_signals(stop: threading.Event) -> None:

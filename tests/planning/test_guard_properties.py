@@ -85,8 +85,8 @@ def others(number):
 
 
 @st.composite
-def questions(draw):
-    """A desk and what somebody wants done on it."""
+def policies(draw):
+    """Ceilings and caps low enough to be met."""
     burst = {
         name: Pool(
             place="burst", cluster="main", cloud="sim", gpu_model="gpu", gpus_per_node=8,
@@ -94,7 +94,7 @@ def questions(draw):
         )
         for name in POOLS
     }  # fmt: skip
-    policy = a_policy(
+    return a_policy(
         mode=draw(st.sampled_from([Mode.ACT] * SELDOM + [Mode.ADVISE, Mode.OBSERVE])),
         pools={"onprem": Pool(place="on-prem", cluster="main", gpu_model="gpu", gpus_per_node=8, nodes=4), **burst},
         teams={
@@ -111,6 +111,34 @@ def questions(draw):
             launch_ceiling_nodes=draw(st.sampled_from([1, 10, 40, 100])), removal_ceiling=draw(st.floats(0, 1))
         ),
     )
+
+
+@st.composite
+def memories(draw):
+    """What is in flight, paused, lost and spent."""
+    flights = {
+        f"f{n}": InFlight(launch=replace(draw(launches(0)), pool="burst", token=f"f{n}"), asked_at=NOW)
+        for n in range(draw(st.sampled_from([0, 0, 1])))
+    }
+    memory = PoolMemory(
+        paused_until=draw(st.sampled_from([None, None, None, NOW - timedelta(minutes=5), NOW + timedelta(minutes=5)])),
+        losses=(NOW,) * draw(st.sampled_from([0, 0, 0, 3, 4])),
+    )
+    return ControllerState(
+        mode=draw(st.sampled_from([ControllerMode.NORMAL] * SELDOM + list(ControllerMode))),
+        in_flight=flights,
+        pools={"burst": memory} if draw(st.booleans()) else {},
+        prices=draw(st.sampled_from([{}, {"x/a/spot": 4.0}])),
+        spend=Spend(
+            day="2026-12-01", month="2026-12", usd_day=draw(spent_usd), usd_month=draw(spent_usd),
+            team_usd_day={"beta": draw(spent_usd)}, team_usd_month={"beta": draw(spent_usd)},
+        ),
+    )  # fmt: skip
+
+
+@st.composite
+def questions(draw):
+    """A desk and what somebody wants done on it."""
     instances = tuple(
         an_instance(
             f"i{n}",
@@ -121,31 +149,13 @@ def questions(draw):
         )
         for n in range(draw(st.sampled_from([0, 1, 3, 6])))
     )
-    flights = {
-        f"f{n}": InFlight(launch=replace(draw(launches(0)), pool="burst", token=f"f{n}"), asked_at=NOW)
-        for n in range(draw(st.sampled_from([0, 0, 1])))
-    }
-    memory = PoolMemory(
-        paused_until=draw(st.sampled_from([None, None, None, NOW - timedelta(minutes=5), NOW + timedelta(minutes=5)])),
-        losses=(NOW,) * draw(st.sampled_from([0, 0, 0, 3, 4])),
-    )
-    state = ControllerState(
-        mode=draw(st.sampled_from([ControllerMode.NORMAL] * SELDOM + list(ControllerMode))),
-        in_flight=flights,
-        pools={"burst": memory} if draw(st.booleans()) else {},
-        prices=draw(st.sampled_from([{}, {"x/a/spot": 4.0}])),
-        spend=Spend(
-            day="2026-12-01", month="2026-12", usd_day=draw(spent_usd), usd_month=draw(spent_usd),
-            team_usd_day={"beta": draw(spent_usd)}, team_usd_month={"beta": draw(spent_usd)},
-        ),
-    )  # fmt: skip
     readings = tuple(
         Reading(source=source, read_at=NOW, error=draw(st.sampled_from([""] * SELDOM + ["unreachable"])))
         for source in ("cluster:main", "cloud:sim")
     )
     actions = [draw(st.one_of(launches(n), launches(n), others(n))) for n in range(draw(st.sampled_from([1, 2, 4, 8])))]
     snapshot = a_snapshot(instances=instances, readings=readings)
-    return Desk(snapshot, Forecasts(), policy, state), actions
+    return Desk(snapshot, Forecasts(), draw(policies()), draw(memories())), actions
 
 
 def worst_usd(actions):
