@@ -17,17 +17,25 @@ def price_usd_per_hour(
     """The price to plan with, None if the offering is not eligible (F015).
 
     A price that moved by more than the band is refused: the last good one stays, and the higher of both is taken.
-    A price older than the limit counts as the last good one; by policy such an offering may be stopped instead.
+    For a price older than the limit the last good on-demand price of the type is assumed where it is higher; by policy
+    such an offering may be stopped instead.
     """
     price = offering.price_usd_per_hour
     if price is None or not price > 0:
         return None
-    if (at - offering.priced_at).total_seconds() > guard.price_stale_after_s and guard.price_stale_rule == "stop":
+    is_stale = (at - offering.priced_at).total_seconds() > guard.price_stale_after_s
+    if is_stale and guard.price_stale_rule == "stop":
         return None
     known = last_good.get(offering.key)
     if known is not None and not known / guard.price_band <= price <= known * guard.price_band:
-        return max(price, known)
-    return price
+        price = max(price, known)
+    return max(price, _on_demand(offering, last_good)) if is_stale else price
+
+
+def _on_demand(offering: Offering, last_good: Mapping[str, float]) -> float:
+    """The dearest last good on-demand price of the type in any zone; 0 if none is known."""
+    begin, end = f"{offering.instance_type}/", f"/{CapacityType.ON_DEMAND.value}"
+    return max((usd for key, usd in last_good.items() if key.startswith(begin) and key.endswith(end)), default=0.0)
 
 
 def plan_cost(snapshot: Snapshot, actions: Iterable[Action]) -> PlanCost:
