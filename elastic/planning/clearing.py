@@ -10,6 +10,8 @@ from elastic.planning.placement import Floor, gang_shares
 from providers.facts import Job
 
 Placement = tuple[Job, str, tuple[str, ...]]
+# Questions answered with no in one plan; the next tick asks again. Bounds the work of a tick with a long queue.
+MAX_REFUSED = 48
 
 
 def clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gpus: int) -> list[Placement]:
@@ -17,12 +19,21 @@ def clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gp
     with at most `limit_gpus` GPUs moved. On success the job and the moved ones are placed and kept.
 
     Work that may go to the cloud needs a move for its way home: without one it would stay there for the day."""
-    least_moves = 2 if any(desk.pool(t).place == "burst" for t in targets) else 1
-    if sum(desk.floors[t].free_gpus for t in targets) < job.gpus:
+    free_gpus = sum(desk.floors[t].free_gpus for t in targets)
+    question = (job.gpus, job.nodes, pool, targets, limit_gpus, free_gpus)
+    if free_gpus < job.gpus or question in desk.refused or len(desk.refused) >= MAX_REFUSED:
         return []
+    found = _clear(desk, job, pool, targets, limit_gpus=limit_gpus)
+    if not found:
+        desk.refused.add(question)
+    return found
+
+
+def _clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gpus: int) -> list[Placement]:
+    least_moves = 2 if any(desk.pool(t).place == "burst" for t in targets) else 1
     floor, mark = desk.floors[pool], desk.mark()
     lifted: dict[str, Job] = {}
-    chosen: list[str] = []
+    chosen: dict[str, None] = {}
     shares = gang_shares(job.gpus, nodes=job.nodes, gpus_per_node=floor.gpus_per_node)
     for share in shares:
         pick = _cheapest(desk, floor, share, chosen, lifted, least_moves)
@@ -30,7 +41,7 @@ def clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gp
             desk.roll_back(mark)
             return []
         node_id, movable = pick
-        chosen.append(node_id)
+        chosen[node_id] = None
         for moved in movable:
             desk.lift(moved)
             lifted[moved.id] = moved
@@ -52,22 +63,28 @@ def clear(desk: Desk, job: Job, pool: str, targets: tuple[str, ...], *, limit_gp
 
 
 def _cheapest(
-    desk: Desk, floor: Floor, share: int, chosen: list[str], lifted: dict[str, Job], least_moves: int
+    desk: Desk, floor: Floor, share: int, chosen: dict[str, None], lifted: dict[str, Job], least_moves: int
 ) -> tuple[str, list[Job]] | None:
     """The node that gives `share` free GPUs by lifting the fewest GPUs, and what to lift; None if no node can."""
     best: tuple[int, str, list[Job]] | None = None
+    movable_gpus = desk.movable_gpus
     for free in range(floor.gpus_per_node, -1, -1):
+        missing = share - free
+        if best is not None and missing >= best[0]:
+            break
         for node_id, slot in floor.buckets[free].items():
             if node_id in chosen or slot.gpus < share:
                 continue
-            if slot.free_gpus >= share:
+            if missing <= 0:
                 return node_id, []
-            if best is not None and share - slot.free_gpus >= best[0]:
+            if movable_gpus.get(node_id, 0) < missing:
                 continue
-            picked = _fewest(desk, node_id, share - slot.free_gpus, lifted, least_moves)
+            picked = _fewest(desk, node_id, missing, lifted, least_moves)
             cost = sum(j.gpus for j in picked)
             if picked and (best is None or cost < best[0]):
                 best = (cost, node_id, picked)
+                if cost == missing:
+                    break
     return (best[1], best[2]) if best else None
 
 

@@ -35,13 +35,14 @@ class _Counts:
     launched_usd_per_hour: float = 0.0
     team_gpus: dict[str, int] = field(default_factory=dict)
     removed: dict[str, int] = field(default_factory=dict)  # nodes by pool
+    running_usd_per_hour: float = 0.0  # what is rented already, seen or not
 
 
 def guard(desk: Desk, actions: Iterable[Action]) -> tuple[list[Action], list[Withheld]]:
     """Split the actions into those that may be done and those withheld."""
     allowed: list[Action] = []
     withheld: list[Withheld] = []
-    counts = _Counts()
+    counts = _Counts(running_usd_per_hour=_running_usd_per_hour(desk))
     blind = _blind_clusters(desk), bool(desk.snapshot.trouble("cloud:"))
     for action in actions:
         stopped = _pool_rule(desk, action) or _source_rule(desk, action, *blind) or _mode_rule(desk, action)
@@ -198,10 +199,7 @@ def _breaker(desk: Desk, launch: Launch, until: datetime, counts: _Counts) -> It
 def _money_rooms(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tuple[float, str, str]]:
     """(USD an hour left, rule, words) by cap. A cap per day or month must carry what runs, to the end of an hour."""
     money, spend = desk.policy.money, desk.state.spend
-    running = counts.launched_usd_per_hour + sum(
-        i.price_usd_per_hour for i in desk.snapshot.instances if i.state is not InstanceState.TERMINATED
-    )
-    running += sum(nodes * _dearest(flight.launch) for flight, nodes in _unseen(desk))
+    running = counts.launched_usd_per_hour + counts.running_usd_per_hour
     if money.usd_per_hour is not None:
         words = f"{running:.2f} of {money.usd_per_hour:.2f} USD an hour are spoken for"
         yield money.usd_per_hour - running, "budget_hour", words
@@ -216,6 +214,11 @@ def _money_rooms(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tuple[
     if money.approval_above_usd is not None and not launch.lease_id:
         words = f"a launch above {money.approval_above_usd:.2f} USD an hour needs a person's approval"
         yield money.approval_above_usd, "approval", words
+
+
+def _running_usd_per_hour(desk: Desk) -> float:
+    seen = sum(i.price_usd_per_hour for i in desk.snapshot.instances if i.state is not InstanceState.TERMINATED)
+    return seen + sum(nodes * _dearest(flight.launch) for flight, nodes in _unseen(desk))
 
 
 def _unseen(desk: Desk) -> Iterable[tuple[InFlight, int]]:

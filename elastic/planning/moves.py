@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from elastic.planning.clearing import Placement, clear
 from elastic.planning.desk import Desk, Family
-from elastic.planning.outlook import is_due
 from elastic.planning.plan import Action, Move, Purpose, Route
 from providers.facts import Job
 
@@ -25,11 +24,10 @@ def make_room(desk: Desk) -> list[Action]:
     actions: list[Action] = []
     tried: set[tuple[str, int, int]] = set()
     for job in desk.waiting():
-        family = desk.family(job)
-        shape = (family.key, job.gpus, job.nodes)
-        if shape in tried or not family.burst:
+        shape = (job.pool, job.gpus, job.nodes)
+        if shape in tried or not desk.terms(job).family.burst:
             continue
-        for pool in family.onprem:
+        for pool in desk.terms(job).family.onprem:
             found = clear(desk, job, pool, (pool,), limit_gpus=job.gpus)
             if found:
                 actions += _moves(desk, found, Purpose.MAKE_ROOM, f"makes room at home for waiting job {job.id}")
@@ -80,9 +78,8 @@ def empty_nodes(desk: Desk) -> list[Action]:
     """Empty cloud nodes: their work goes home, or onto other rented nodes that have room. Emptied nodes are given
     back by `scale_in`. While work that must go out waits, home's free places are kept for it."""
     actions: list[Action] = []
-    due = {desk.family(job).key for job in desk.waiting() if is_due(desk, job, desk.family(job))}
     for family in desk.families:
-        if family.burst and family.key not in due:
+        if family.burst and not desk.due(family):
             actions += _empty_family(desk, family)
     return actions
 

@@ -1,4 +1,4 @@
-"""What the on-prem queue will do: when each pending job is predicted to start at home, and when it must go out.
+"""What the on-prem queue will do: when each pending job is predicted to start at home.
 
 A fluid estimate: running work ends after its median time left, freed GPUs go to the queue in its order. Fragments
 make it a lower bound for gangs. Used by routing and by the words given to waiting people.
@@ -9,29 +9,10 @@ import heapq
 from elastic.planning.desk import Desk, Family
 from providers.facts import Job
 
-NEVER_S = float("inf")
-# The decision is taken this long before the last moment: one tick to notice, one for the start itself.
-DUE_MARGIN_S = 60.0
 
-
-def lead_time_s(desk: Desk, family: Family) -> float:
-    """The shortest time from decision to a node that runs jobs, over the family's burst pools."""
-    return min((desk.pool(p).lead_time_s for p in family.burst), default=0.0)
-
-
-def is_due(desk: Desk, job: Job, family: Family) -> bool:
-    """Whether the job must be sent out now to start within its wait target."""
-    latest_s = desk.class_of(job).wait_target_s - lead_time_s(desk, family) - DUE_MARGIN_S
-    return desk.waited_s(job) >= latest_s
-
-
-def due_in_s(desk: Desk, job: Job, family: Family) -> float:
-    """Seconds until the job becomes due."""
-    return desk.class_of(job).wait_target_s - lead_time_s(desk, family) - DUE_MARGIN_S - desk.waited_s(job)
-
-
-def predicted_starts_s(desk: Desk, family: Family, waiting: list[Job]) -> dict[str, float]:
-    """Seconds from now until each waiting job (in queue order) starts on-prem; infinite if the site never could.
+def predicted_starts_s(desk: Desk, family: Family, waiting: list[Job], *, horizon_s: float) -> dict[str, float]:
+    """Seconds from now until each waiting job (in queue order) starts on-prem; without those that start after the
+    horizon, or never.
 
     Jobs behind it do not delay a job, those before it do. O((running + waiting) log running).
     """
@@ -43,13 +24,13 @@ def predicted_starts_s(desk: Desk, family: Family, waiting: list[Job]) -> dict[s
     starts: dict[str, float] = {}
     for job in waiting:
         if job.gpus > site_gpus:
-            starts[job.id] = NEVER_S
             continue
+        if now_s > horizon_s:
+            break
         while free < job.gpus and ends:
             now_s, gpus = heapq.heappop(ends)
             free += gpus
         if free < job.gpus:
-            starts[job.id] = NEVER_S
             continue
         free -= job.gpus
         starts[job.id] = now_s

@@ -8,10 +8,9 @@ from hashlib import blake2b
 
 from elastic.planning.cache_groups import cache_actions
 from elastic.planning.cost import plan_cost
-from elastic.planning.desk import Desk
+from elastic.planning.desk import NEVER_S, Desk
 from elastic.planning.guard import guard
 from elastic.planning.moves import empty_nodes, make_room, swap
-from elastic.planning.outlook import due_in_s, is_due
 from elastic.planning.plan import Action, Plan
 from elastic.planning.policy import Policy
 from elastic.planning.routing import come_home, displace_for, fills_well, mend_gangs, to_cloud, use_what_is_paid, waits
@@ -63,16 +62,26 @@ def make_plan(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: C
 def _send_out(desk: Desk, turns: Turns) -> list[Action]:
     """Waiting work onto rented nodes that are ready, and urgent work into the place of lower classes."""
     actions: list[Action] = []
+    displacing = {name for name, rules in desk.policy.classes.items() if rules.may_displace}
+    room = _rented_room(desk, turns)
     for job in desk.waiting():
-        if job.id in desk.placed:
-            continue
-        family = desk.family(job)
-        if desk.class_of(job).may_displace:
-            actions += displace_for(desk, job, family)
-            if job.id in desk.placed:
-                continue
-        actions += _send(desk, job, is_due(desk, job, family), turns)
+        due = desk.is_due(job)
+        if not due and job.gpus > room and job.job_class not in displacing:
+            continue  # nothing to decide: most of a long queue
+        before = len(actions)
+        if job.job_class in displacing:
+            actions += displace_for(desk, job, desk.family(job))
+        if job.id not in desk.placed:
+            actions += _send(desk, job, due, turns)
+        if len(actions) > before:
+            room = _rented_room(desk, turns)
     return actions
+
+
+def _rented_room(desk: Desk, turns: Turns) -> float:
+    """The most GPUs a job may ask for to have any hope of rented nodes now: a turn has no limit here."""
+    free = [sum(desk.floors[p].free_gpus for p in family.burst) for family in desk.families]
+    return NEVER_S if turns.has_nodes else max(free, default=0)
 
 
 def _send(desk: Desk, job: Job, due: bool, turns: Turns) -> list[Action]:
@@ -108,12 +117,5 @@ def _plan_id(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: Co
 
 def _next_look(desk: Desk) -> datetime | None:
     """When time alone may change the decision: a job becomes due, an idle node reaches its limit."""
-    seconds = [
-        wait_s
-        for job in desk.waiting()
-        if desk.burst_pools(job) and (wait_s := due_in_s(desk, job, desk.family(job))) > 0
-    ]
-    release_s = next_release_s(desk)
-    if release_s is not None:
-        seconds.append(release_s)
-    return desk.at + timedelta(seconds=min(seconds)) if seconds else None
+    soonest_s = min(desk.next_due_s, next_release_s(desk))
+    return desk.at + timedelta(seconds=soonest_s) if soonest_s < NEVER_S else None

@@ -4,7 +4,7 @@ A job waits at home until its predicted on-prem wait breaks its class's wait tar
 the lead time) do not wait at all. Rented capacity that is idle anyway takes waiting work at once.
 """
 
-from elastic.planning.desk import Desk, Family
+from elastic.planning.desk import NEVER_S, Desk, Family
 from elastic.planning.outlook import predicted_starts_s
 from elastic.planning.plan import Action, Displace, Route, Wait
 from providers.facts import Job, NodeState
@@ -94,11 +94,11 @@ def _displace(desk: Desk, job: Job, pool: str, node_ids: tuple[str, ...], victim
 def come_home(desk: Desk) -> list[Action]:
     """Work that queues for rented nodes starts at home if home has room by now."""
     actions: list[Action] = []
-    for job in desk.waiting():
-        family = desk.family(job)
-        if job.pool not in family.burst:
+    rented = {pool for family in desk.families for pool in family.burst}
+    for job in desk.pending:
+        if job.pool not in rented or job.id in desk.placed:
             continue
-        for pool in family.onprem:
+        for pool in desk.terms(job).family.onprem:
             node_ids = desk.floors[pool].fit(job)
             if node_ids:
                 desk.place(job, pool, node_ids)
@@ -116,27 +116,30 @@ def to_cloud(job: Job, pool: str, node_ids: tuple[str, ...], reason: str) -> Rou
 
 def waits(desk: Desk, bursting: set[str]) -> tuple[Wait, ...]:
     """Words for everyone who still waits, one entry for jobs of one shape and reason."""
-    groups: dict[tuple[str, str, float | None], list[str]] = {}
+    kinds: dict[tuple[str, str, int, bool, bool], list[Job]] = {}
+    longest_s = max(rules.wait_target_s for rules in desk.policy.classes.values())
+    waiting = [j for j in desk.pending if j.id not in desk.placed or j.id in bursting]
     for family in desk.families:
-        own = [j for j in desk.pending if desk.family(j) is family and (j.id not in desk.placed or j.id in bursting)]
-        if not own:
-            continue
-        starts = predicted_starts_s(desk, family, own)
+        own = [j for j in waiting if desk.terms(j).family is family]
+        starts = predicted_starts_s(desk, family, own, horizon_s=longest_s) if own else {}
         for job in own:
-            rule, detail = _words(desk, job, family, starts[job.id], bursting)
-            groups.setdefault((rule, detail, None), []).append(job.id)
+            soon = starts.get(job.id, NEVER_S) <= desk.terms(job).rules.wait_target_s
+            kinds.setdefault((job.job_class, job.pool, job.gpus, job.id in bursting, soon), []).append(job)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for (_, _, _, comes, soon), jobs in kinds.items():
+        groups.setdefault(_words(desk, jobs[0], comes=comes, soon=soon), []).extend(j.id for j in jobs)
     for job in desk.not_demand:
-        groups.setdefault((job.pending_reason.value, "capacity would not cure this", None), []).append(job.id)
-    return tuple(Wait(job_ids=tuple(ids), rule=rule, detail=detail) for (rule, detail, _), ids in groups.items())
+        groups.setdefault((job.pending_reason.value, "capacity would not cure this"), []).append(job.id)
+    return tuple(Wait(job_ids=tuple(ids), rule=rule, detail=detail) for (rule, detail), ids in groups.items())
 
 
-def _words(desk: Desk, job: Job, family: Family, start_s: float, bursting: set[str]) -> tuple[str, str]:
+def _words(desk: Desk, job: Job, *, comes: bool, soon: bool) -> tuple[str, str]:
     target_min = desk.class_of(job).wait_target_s / 60
-    if job.id in bursting:
+    if comes:
         return "coming", "rented nodes are on their way for it"
     if not desk.burst_pools(job):
         return "may_not_burst", f"{job.gpus} GPUs: its class stays at home until they are free"
-    if start_s <= desk.class_of(job).wait_target_s:
+    if soon:
         return (
             "at_home_soon",
             f"{job.gpus} GPUs: home should have room within its target of {target_min:.0f} min",

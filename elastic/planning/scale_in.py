@@ -4,7 +4,7 @@ Never a node with work, never on a forecast, never below what `target.keep_nodes
 """
 
 from elastic.planning.advance import JOIN_DEADLINE_S
-from elastic.planning.desk import Desk, coming_id
+from elastic.planning.desk import NEVER_S, Desk, coming_id
 from elastic.planning.plan import Action, Cordon, Drain, Terminate
 from providers.facts import Instance, InstanceState, InterruptionKind, Node, NodeState
 
@@ -78,11 +78,11 @@ def leave_interrupted(desk: Desk) -> list[Action]:
     return actions
 
 
-def next_release_s(desk: Desk) -> float | None:
-    """Seconds until the next idle node reaches its limit."""
+def next_release_s(desk: Desk) -> float:
+    """Seconds until the next idle node reaches its limit; infinite without any."""
     waits = [
         desk.pool(n.pool).idle_release_s - (desk.at - n.idle_since).total_seconds()
         for n in desk.snapshot.nodes
         if n.idle_since is not None and n.pool in desk.policy.pools and desk.pool(n.pool).place == "burst"
     ]
-    return min((w for w in waits if w > 0), default=None)
+    return min((w for w in waits if w > 0), default=NEVER_S)

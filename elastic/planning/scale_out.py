@@ -11,7 +11,6 @@ from hashlib import blake2b
 from elastic.planning.clearing import clear
 from elastic.planning.cost import price_usd_per_hour
 from elastic.planning.desk import Desk, Family, coming_id
-from elastic.planning.outlook import is_due, lead_time_s
 from elastic.planning.placement import Floor
 from elastic.planning.plan import Launch, Route
 from elastic.planning.turns import Turns, queue
@@ -45,20 +44,11 @@ def scale_out(desk: Desk, keep: dict[str, int], turns: Turns) -> tuple[list[Laun
                 turns.add_coming(pool)
             order = _order(desk, family, served, turns)
             launches = _buy_missing(desk, order.fewer)
-            launches += _buy_own(desk, family, order.own, start=len(launches))
+            launches += _buy_own(desk, order.own, start=len(launches))
             launches += _buy_ahead(desk, family, keep, launches)
             actions += launches
             actions += [route for job, pool in order.queued for route in queue(job, pool)]
     return actions, served
-
-
-def goes_out(desk: Desk, job: Job, family: Family) -> bool:
-    """Whether a waiting job is sent out now: its class may burst and its wait target is near.
-
-    Sending it out earlier, on the word of a predicted start at home, was tried and rejected: fragments and short gangs
-    make that prediction rough, and on a real queue it cost twice the money (5.1 against 2.6 paid over unavoidable).
-    """
-    return bool(desk.burst_pools(job)) and is_due(desk, job, family)
 
 
 def _lay_coming(desk: Desk, family: Family) -> None:
@@ -73,7 +63,7 @@ def _lay_coming(desk: Desk, family: Family) -> None:
 def _order(desk: Desk, family: Family, served: set[str], turns: Turns) -> _Order:
     """Sort the work that goes out now by what it needs, largest short work first: the rest takes turns behind it."""
     order = _Order()
-    due = [job for job in desk.waiting() if desk.family(job) is family and goes_out(desk, job, family)]
+    due = desk.due(family)
     short = {job.id for job in due if turns.is_short(job, desk.burst_pools(job)[0])}
     for job in sorted(due, key=lambda j: -j.gpus if j.id in short else 0):
         pool = _fits_coming(desk, job, turns) or turns.take(job)
@@ -177,21 +167,21 @@ def _virtual(desk: Desk, pool_name: str, node_id: str, zone: str) -> Node:
     )
 
 
-def _buy_own(desk: Desk, family: Family, own: list[tuple[Job, str]], *, start: int) -> list[Launch]:
+def _buy_own(desk: Desk, own: list[tuple[Job, str]], *, start: int) -> list[Launch]:
     """One launch a gang, one for all single-node work of the same pool and capacity types."""
     launches: list[Launch] = []
     singles: dict[tuple[str, tuple[CapacityType, ...]], list[Job]] = {}
     for job, pool in own:
         types = desk.allowed_types(job, pool)
         if job.nodes > 1:
-            reason = f"{job.gpus} GPUs on {job.nodes} nodes for job {job.id}, {_why(desk, job, family)}"
+            reason = f"{job.gpus} GPUs on {job.nodes} nodes for job {job.id}, {_why(desk, job)}"
             launches.append(_launch(desk, pool, types, job.nodes, [job], reason, start + len(launches), gang=True))
         else:
             singles.setdefault((pool, types), []).append(job)
     for (pool, types), jobs in singles.items():
         nodes = pack(desk, pool, jobs)
         gpus = sum(j.gpus for j in jobs)
-        reason = f"{gpus} GPUs of {len(jobs)} job(s) on {nodes} node(s), {_why(desk, jobs[0], family)}"
+        reason = f"{gpus} GPUs of {len(jobs)} job(s) on {nodes} node(s), {_why(desk, jobs[0])}"
         launches.append(_launch(desk, pool, types, nodes, jobs, reason, start + len(launches)))
     return launches
 
@@ -294,7 +284,5 @@ def _launch(
     )
 
 
-def _why(desk: Desk, job: Job, family: Family) -> str:
-    if is_due(desk, job, family):
-        return f"waited {desk.waited_s(job) / 60:.0f} min of {desk.class_of(job).wait_target_s / 60:.0f}"
-    return f"home is not predicted to have room; a launch takes {lead_time_s(desk, family) / 60:.0f} min"
+def _why(desk: Desk, job: Job) -> str:
+    return f"waited {desk.waited_s(job) / 60:.0f} min of {desk.class_of(job).wait_target_s / 60:.0f}"

@@ -7,7 +7,6 @@ from datetime import timedelta
 from math import ceil
 
 from elastic.planning.desk import Desk, Family
-from elastic.planning.outlook import lead_time_s
 from elastic.planning.plan import Target
 
 
@@ -33,7 +32,7 @@ def keep_nodes(desk: Desk) -> dict[str, int]:
 
 
 def _target(desk: Desk, family: Family) -> Target:
-    waiting = [j for j in desk.pending if desk.family(j) is family]
+    waiting = [j for j in desk.pending if desk.terms(j).family is family]
     running = [j for j in desk.running.values() if desk.family_of_pool.get(j.pool) is family]
     home = sum(n.gpus for n in desk.snapshot.nodes if n.pool in family.onprem)
     run_gpus, wait_gpus = sum(j.gpus for j in running), sum(j.gpus for j in waiting)
@@ -52,7 +51,7 @@ def _target(desk: Desk, family: Family) -> Target:
         reasons.append(f"{leased} leased")
     return Target(
         pool=family.onprem[0] if family.onprem else family.burst[0],
-        needed_by=desk.at + timedelta(seconds=lead_time_s(desk, family)),
+        needed_by=desk.at + timedelta(seconds=family.lead_time_s),
         gpus_wanted=at_home + rented,
         gpus_on_prem=at_home,
         gpus_burst=rented,
@@ -95,7 +94,7 @@ def _forecast_gpus(desk: Desk, family: Family) -> int | None:
         forecast = desk.forecasts.demand.get(pool)
         if forecast is None or (desk.at - forecast.made_at).total_seconds() > rules.max_age_s:
             continue
-        ready_at = desk.at + timedelta(seconds=lead_time_s(desk, family))
+        ready_at = desk.at + timedelta(seconds=family.lead_time_s)
         value = forecast.at(ready_at, quantile=rules.quantile)
         if value is not None:
             total = (total or 0.0) + value
@@ -105,7 +104,7 @@ def _forecast_gpus(desk: Desk, family: Family) -> int | None:
 def _forecast_shortfall(desk: Desk, family: Family) -> int:
     """GPUs to buy ahead of the forecast: only for classes that cannot wait for a launch. The others are served in
     time by launches on demand, which cost nothing when the forecast is wrong."""
-    lead_s = lead_time_s(desk, family)
+    lead_s = family.lead_time_s
     rules = desk.policy.forecast
     in_a_hurry = any(c.may_burst and c.wait_target_s < lead_s for c in desk.policy.classes.values())
     if not rules.prelaunch or not in_a_hurry:

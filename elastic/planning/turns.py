@@ -30,6 +30,11 @@ class Turns:
                         busy_s = max((desk.time_left_s(job) for job in jobs), default=0.0)
                         self._add((pool, slot.zone), (node_id,), busy_s)
 
+    @property
+    def has_nodes(self) -> bool:
+        """Whether there is any node to take a turn on."""
+        return any(self._nodes.values())
+
     def is_short(self, job: Job, pool: str) -> bool:
         """Whether nodes for the job alone would likely boot for longer than they work."""
         return self._desk.time_left_s(job, quantile=SHORT_QUANTILE) <= self._desk.pool(pool).lead_time_s
