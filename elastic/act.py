@@ -1,7 +1,8 @@
 """Plan -> Outcomes through the ports. No choices left here, but the cloud's pick among a launch's ranked offerings.
 
 Every launch token is written down before its call. A machine is given back only after its node was cordoned, read
-again and found without work. Provider trouble becomes an outcome; anything else is a broken promise and raises.
+again and found without work. Provider trouble becomes an outcome; anything else is a broken promise: it ends the tick,
+and what was done until then is told with it (`BrokenPlan`).
 """
 
 from typing import assert_never
@@ -32,6 +33,19 @@ from providers.ports import Ports
 LEDGER_TROUBLE = "ledger"
 
 
+# What a launch that broke in the middle is taken for: its effect is not known.
+UNKNOWN = "unreachable"
+
+
+class BrokenPlan(Exception):
+    """An action ended in an error that no adapter may raise (the cause). `outcomes` are of what was done before, and of
+    that action: a launch among them counts as in flight, or the next tick would buy it again."""
+
+    def __init__(self, outcomes: tuple[Outcome, ...], broken: str) -> None:
+        super().__init__(broken)
+        self.outcomes = outcomes
+
+
 def apply_plan(plan: Plan, ports: Ports, policy: Policy, intents: IntentStore) -> tuple[Outcome, ...]:
     """Carry out the plan's actions in order. Moves that must wait for another move's place are tried once more.
 
@@ -39,13 +53,24 @@ def apply_plan(plan: Plan, ports: Ports, policy: Policy, intents: IntentStore) -
     """
     if policy.mode is not Mode.ACT:
         return tuple(skipped(a, f"the policy's mode is {policy.mode.value}") for a in plan.actions)
-    returned: dict[str, Outcome] = {}
     outcomes: list[Outcome] = []
+    try:
+        _apply(plan, ports, policy, intents, outcomes)
+    except Exception as trouble:
+        raise BrokenPlan(tuple(outcomes), f"{type(trouble).__name__}: {trouble}") from trouble
+    return tuple(outcomes)
+
+
+def _apply(plan: Plan, ports: Ports, policy: Policy, intents: IntentStore, outcomes: list[Outcome]) -> None:
+    returned: dict[str, Outcome] = {}
     again: list[Move] = []
     for action in plan.actions:
         if isinstance(action, Terminate):
             returned = returned or give_back([a for a in plan.actions if isinstance(a, Terminate)], ports)
             outcomes.append(returned[action.key])
+            continue
+        if isinstance(action, Launch):
+            _tell_if_it_breaks(action, plan, ports, policy, intents, outcomes)
             continue
         outcome = _attempt(action, plan, ports, policy, intents)
         if isinstance(action, Move) and outcome.error_kind == InvalidRequest.kind:
@@ -58,7 +83,17 @@ def apply_plan(plan: Plan, ports: Ports, policy: Policy, intents: IntentStore) -
                 outcome = _attempt(action, plan, ports, policy, intents)
         outcomes.append(outcome)
     outcomes += [_attempt(m, plan, ports, policy, intents) for m in again]
-    return tuple(outcomes)
+
+
+def _tell_if_it_breaks(
+    action: Launch, plan: Plan, ports: Ports, policy: Policy, intents: IntentStore, outcomes: list[Outcome]
+) -> None:
+    try:
+        outcomes.append(_attempt(action, plan, ports, policy, intents))
+    except Exception as trouble:
+        detail = f"broke: {type(trouble).__name__}: {trouble}"
+        outcomes.append(Outcome(action_key=action.key, result=Result.FAILED, error_kind=UNKNOWN, detail=detail))
+        raise
 
 
 def _attempt(action: Action, plan: Plan, ports: Ports, policy: Policy, intents: IntentStore) -> Outcome:

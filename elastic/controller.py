@@ -9,14 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from elastic.act import apply_plan
+from elastic.act import BrokenPlan, apply_plan
 from elastic.ledger_port import Ledger, LedgerError
 from elastic.observe import Observer
 from elastic.planning.advance import advance
+from elastic.planning.plan import Plan
 from elastic.planning.planner import make_plan
 from elastic.planning.policy import Policy
 from elastic.planning.snapshot import Snapshot
-from elastic.planning.state import ControllerMode, ControllerState, Record
+from elastic.planning.state import ControllerMode, ControllerState, Outcome, Record
 from forecast.forecaster import Forecasts
 from providers.errors import ProviderError
 from providers.ports import Ports
@@ -53,13 +54,21 @@ class Controller:
         policy = self._policy()
         snapshot = self._observer.take_snapshot(now)
         plan = make_plan(snapshot, self._forecasts(), policy, self._in_mode(now))
-        outcomes = apply_plan(plan, self._ports, policy, self._ledger)
+        try:
+            outcomes = apply_plan(plan, self._ports, policy, self._ledger)
+        except BrokenPlan as broken:
+            self._remember(snapshot, plan, broken.outcomes, policy)
+            raise
+        record = self._remember(snapshot, plan, outcomes, policy)
+        if snapshot.interruptions and not self.ledger_trouble:
+            self._acknowledge(snapshot)
+        return record
+
+    def _remember(self, snapshot: Snapshot, plan: Plan, outcomes: tuple[Outcome, ...], policy: Policy) -> Record:
         record = Record(tick=self.state.tick + 1, snapshot=snapshot, plan=plan, outcomes=outcomes, guard=policy.guard)
         self.state = advance(self.state, record)
         self._unwritten.append((record, self.state))
         self._write_down()
-        if snapshot.interruptions and not self.ledger_trouble:
-            self._acknowledge(snapshot)
         return record
 
     def pause(self, until: datetime, reason: str) -> None:
