@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from elastic.planning.advance import JOIN_DEADLINE_S
 from elastic.planning.placement import Floor, Journal, gang_shares, roll_back
 from elastic.planning.policy import JobClass, Policy, Pool
 from elastic.planning.snapshot import Snapshot
@@ -222,11 +223,19 @@ class Desk:
         are counted before anything is bought."""
         found: dict[str, list[Instance]] = {}
         for instance in self.snapshot.instances:
-            if instance.state in (InstanceState.PENDING, InstanceState.RUNNING):
-                node = self.nodes.get(instance.node_id or "")
-                if node is None or node.state is NodeState.JOINING:
-                    found.setdefault(instance.pool, []).append(instance)
+            alive = instance.state in (InstanceState.PENDING, InstanceState.RUNNING)
+            if alive and self.is_joining(instance):
+                found.setdefault(instance.pool, []).append(instance)
         return found
+
+    def is_joining(self, instance: Instance) -> bool:
+        """Whether a machine has yet to become a node that runs work. One that is down for a moment before it was ever
+        ready still comes (F008), until the deadline."""
+        node = self.nodes.get(instance.node_id or "")
+        if node is None or node.state is NodeState.JOINING:
+            return True
+        young = (self.at - instance.requested_at).total_seconds() <= JOIN_DEADLINE_S
+        return node.state is NodeState.DOWN and node.ready_at is None and not node.job_ids and young
 
     @cached_property
     def unseen_nodes(self) -> Mapping[str, int]:

@@ -271,7 +271,7 @@ def _team_ceilings(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tupl
 
 def _limit_removal(desk: Desk, action: Terminate, counts: _Counts) -> Withheld | None:
     """At most a share of a pool's machines goes in one tick, whatever the cause; one may always go."""
-    alive = desk.alive_nodes.get(action.pool, 0)
+    alive = desk.alive_nodes.get(action.pool, 0) - desk.unseen_nodes.get(action.pool, 0)
     ceiling = max(1, ceil(desk.policy.guard.removal_ceiling * alive))
     removed = counts.removed.get(action.pool, 0)
     if removed >= ceiling:

@@ -40,12 +40,14 @@ def _why_give_back(desk: Desk, instance: Instance) -> str:
         return ""
     age_s = (desk.at - instance.requested_at).total_seconds()
     node = desk.nodes.get(instance.node_id or "")
-    if node is None or node.state is NodeState.JOINING:
+    if node is None or desk.is_joining(instance):
         if age_s > JOIN_DEADLINE_S:
             return f"never joined within {JOIN_DEADLINE_S / 60:.0f} min of the request"
         slot = desk.floors[instance.pool].slots.get(coming_id(instance))
         is_wanted = coming_id(instance) in desk.wanted_nodes or (slot is not None and slot.used_gpus > 0)
         return "" if is_wanted else "comes for nobody: the work it was for runs already"
+    if node.state is NodeState.DOWN:
+        return "" if node.job_ids else "its node is down and runs nothing"
     if not _is_idle(desk, node) or node.id in desk.wanted_nodes or age_s < pool.min_node_life_s:
         return ""
     idle_s = (desk.at - node.idle_since).total_seconds() if node.idle_since else 0.0

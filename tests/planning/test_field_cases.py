@@ -117,10 +117,6 @@ def joining_tick(state, at_s, node_state, *, jobs, policy):
     return plan, advance(state, record)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Desk.coming forgets a machine still to join whose node is DOWN for a moment: it is bought twice",
-)
 def test_f008_a_node_that_is_ready_without_its_gpus_is_counted_as_coming_until_the_boot_deadline():
     """F008: known at 60 s, GPUs missing until 150 s, a taint until 240 s, a short flip to down at 100 s; one job."""
     jobs = (running("h", 8, ("home",), LONG_AGO, job_class="fixed"), a_job("j", 1, job_class="fixed"))
@@ -204,7 +200,6 @@ def test_f012_a_gang_in_the_cloud_that_loses_a_node_is_requeued_whole_and_the_re
     assert {i.id for i in site.cloud.instances()} <= {broken}
 
 
-@pytest.mark.xfail(strict=True, reason="scale_in gives back idle READY and CORDONED nodes only: a DOWN one is kept")
 def test_f012_a_rented_node_that_broke_is_given_back_and_not_paid_for_ever():
     """F012: after the gang has left it nothing runs there any more."""
     jobs = [a_sim_job("home", 32, runs_s=1e6, job_class="fixed"), a_sim_job("a", 8, at_s=1, runs_s=3600)]
