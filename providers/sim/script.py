@@ -7,7 +7,8 @@ An entry names its time in minutes from the start, one kind of trouble and, wher
     - {at_min: 30, launch_error: quota_exceeded, times: 2}   the next launches fail, by the kinds of `providers.errors`
     - {at_min: 30, lost_reply: 1}                        the next launch takes effect, its answer is lost
     - {at_min: 30, never_join: 3}                        the next machines are rented and never join
-    - {at_min: 30, break_node: onprem-0001}              a node goes down under its jobs
+    - {at_min: 30, break_node: onprem-0001}              a node goes down under its jobs; or the first busy one of a
+                                                         pool: {pool: burst}
     - {at_min: 30, queue_gap: page 3 failed, for_min: 10}    readings of the queue say that they are not whole
     - {at_min: 30, queue_error: unreachable, for_min: 10}    they fail; `cloud_gap`, `cloud_error` likewise
     - {at_min: 30, price_factor: 0.001, for_min: 60}     the price feed lies
@@ -26,6 +27,7 @@ from providers.errors import (
     Throttled,
     Unreachable,
 )
+from providers.facts import NodeState
 from providers.sim.adapters import SimCluster
 from providers.sim.cloud import SimulatedCloud
 from providers.sim.world import World
@@ -80,7 +82,7 @@ def _read(number: int, entry: Mapping[str, object]) -> Fault:
     value = entry[kind]
     if kind.endswith("_error") and value not in _ERRORS:
         raise ScriptError(f"fault {number}: {value!r} is no kind of error; known are {', '.join(_ERRORS)}")
-    if kind in ("dry", "interrupt"):
+    if kind in ("dry", "interrupt") or (kind == "break_node" and not isinstance(value, str)):
         _check_place(number, kind, value)
     at_min, for_min = _number(number, entry, "at_min", 0.0), _number(number, entry, "for_min", 0.0)
     times = int(_number(number, entry, "times", 1.0))
@@ -92,7 +94,7 @@ def _read(number: int, entry: Mapping[str, object]) -> Fault:
 
 
 def _check_place(number: int, kind: str, value: object) -> None:
-    known = _PLACE if kind == "dry" else ("pool", "count")
+    known = {"dry": _PLACE, "interrupt": ("pool", "count"), "break_node": ("pool",)}[kind]
     if not isinstance(value, Mapping) or set(value) - set(known):
         raise ScriptError(f"fault {number}: {kind} takes {', '.join(known)}; got {value!r}")
 
@@ -147,7 +149,16 @@ def _sudden(fault: Fault, world: World, cloud: SimulatedCloud) -> None:
         case "never_join":
             cloud.faults.boot_failures += int(str(fault.value))
         case "break_node":
-            world.fail_node(str(fault.value))
+            for node_id in _nodes_to_break(fault, world):
+                world.fail_node(node_id)
+
+
+def _nodes_to_break(fault: Fault, world: World) -> list[str]:
+    if not isinstance(fault.value, Mapping):
+        return [str(fault.value)] if fault.value in world.nodes else []
+    pool = _mapping(fault)["pool"]
+    busy = [n.id for n in world.node_facts() if n.pool == pool and n.job_ids and n.state is not NodeState.DOWN]
+    return busy[:1]
 
 
 def _error(kind: object) -> ProviderError:

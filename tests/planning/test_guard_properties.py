@@ -269,7 +269,7 @@ def test_removals_of_a_tick_stay_under_their_ceiling(question):
     allowed, _ = guard(desk, actions)
     gone = Counter(a.pool for a in allowed if isinstance(a, Terminate))
     for pool, nodes in gone.items():
-        here = desk.alive_nodes.get(pool, 0)
+        here = len([i for i in alive(desk) if i.pool == pool])
         assert nodes <= max(1, ceil(desk.policy.guard.removal_ceiling * here))
 
 

@@ -109,6 +109,7 @@ def drawn_faults(random: Random, *, days: float) -> list[dict[str, object]]:
                 },
                 {"lost_reply": 1},
                 {"never_join": random.choice([1, 2])},
+                {"break_node": {"pool": "burst"}},
                 {"queue_gap": "page 3 failed", "for_min": for_min},
                 {"queue_error": "unreachable", "for_min": for_min},
                 {"cloud_gap": "second page throttled", "for_min": for_min},

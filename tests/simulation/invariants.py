@@ -3,7 +3,7 @@ believes; a broken one raises AssertionError with the tick and the facts."""
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import ceil
 
 from elastic.planning.advance import JOIN_DEADLINE_S
@@ -25,7 +25,7 @@ class Watch:
     _fixed: dict[str, Job] = field(default_factory=dict)
     _noticed: set[str] = field(default_factory=set)
     _alive: dict[str, int] = field(default_factory=dict)
-    _spent_usd: float = 0.0
+    _down_since: dict[str, datetime] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
 
     def before(self) -> None:
@@ -104,6 +104,9 @@ class Watch:
             node = self.site.world.nodes.get(instance.node_id or "")
             if node is None:
                 assert at - instance.requested_at <= OWNER_GRACE, (record.tick, "never joined and still paid", instance)
+            elif node.state is NodeState.DOWN and not node.job_ids:
+                since = self._down_since.setdefault(node.id, at)
+                assert at - since <= IDLE_GRACE, (record.tick, "broken and still paid", node)
             elif node.idle_since is not None:
                 assert at - node.idle_since <= IDLE_GRACE, (record.tick, "idle and still paid", node)
         rented = {i.node_id for i in self._instances()}

@@ -148,4 +148,4 @@ def test_the_drawn_faults_are_of_every_kind():
     from tests.simulation.desk import drawn_faults
 
     kinds = {f.kind for seed in range(4) for f in read_script(drawn_faults(Random(seed), days=7))}
-    assert len(kinds) == 12
+    assert len(kinds) == 13
