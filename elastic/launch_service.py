@@ -8,6 +8,7 @@ from elastic.beats import Beats
 from elastic.beats_thread import BeatsThread
 from elastic.books import Books
 from elastic.controller import Controller
+from elastic.fault_file import FaultFileError, read_fault_file
 from elastic.forecasting import ForecastDesk
 from elastic.ledger import SqlLedger
 from elastic.ledger_books import LedgerBooks
@@ -19,7 +20,7 @@ from elastic.policy_watch import PolicyWatcher
 from elastic.service import Service
 from elastic.service_beats import forecasts_for, slow_beats
 from elastic.settings import TICK_S, Settings
-from elastic.wiring import Site, simulated_site, system_clock
+from elastic.wiring import ScriptError, Site, simulated_site, system_clock
 from forecast.forecaster import Forecasts
 
 WORKERS = 1  # of forecasts: the other core is the controller's
@@ -58,7 +59,8 @@ class Running:
 
 
 def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
-    """Everything put together, nothing started. PolicyError, LedgerError or OSError for what is not usable."""
+    """Everything put together, nothing started. PolicyError, LedgerError, FaultFileError or OSError for what is not
+    usable."""
     clock = system_clock()
     now = clock.now().replace(microsecond=0)
     if not settings.ledger_url:
@@ -67,7 +69,7 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
     state = ledger.rebuild_state()
     began = _begin(settings, state, now)
     policy = _Watched(settings, began)
-    site = simulated_site(policy.now, start=began, seed=settings.seed, speed=settings.speed)
+    site = _site(settings, policy.now, began)
     books = Books(LedgerBooks(ledger))
     if not books.remember():
         for hour, gpus in site.past():
@@ -100,6 +102,14 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
     beats.beats = slow_beats(policy=lambda: policy.now, books=books, desk=desk, ledger=ledger, say=service.say)
     thread = BeatsThread(lambda: beats.run_due(site_clock.now()))
     return Running(service, ledger, site, began, desk, thread, books)
+
+
+def _site(settings: Settings, policy: Policy, began: datetime) -> Site:
+    faults = read_fault_file(settings.faults) if settings.faults else []
+    try:
+        return simulated_site(policy, start=began, seed=settings.seed, speed=settings.speed, faults=faults)
+    except ScriptError as trouble:
+        raise FaultFileError(f"{settings.faults}: {trouble}") from trouble
 
 
 def _begin(settings: Settings, state: ControllerState, now: datetime) -> datetime:

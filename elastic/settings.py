@@ -19,6 +19,7 @@ class Settings:
     speed: float = 600.0
     seed: int = 1
     start: datetime | None = None
+    faults: Path | None = None  # a script of trouble for the simulated site
 
     @property
     def url(self) -> str:

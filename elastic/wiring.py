@@ -1,6 +1,6 @@
 """Puts adapters behind the ports and the service together: the one place, beside `replay`, that names them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +12,8 @@ from providers.sim.adapters import PacedClock, SimCloud, SimCluster, site_world
 from providers.sim.caches import CacheSpec, SimCaches
 from providers.sim.cloud import SimulatedCloud
 from providers.sim.jobs import SimJob
+from providers.sim.script import ScriptError as ScriptError
+from providers.sim.script import play_script, read_script
 from providers.sim.workload import WorkloadJob, generate_workload
 
 WARM_UP = timedelta(days=7)  # no job of the desk runs longer
@@ -37,9 +39,18 @@ class Site:
     past: Callable[[], Iterator[tuple[datetime, dict[str, float]]]]
 
 
-def simulated_site(policy: Policy, *, start: datetime, seed: int, speed: float, scale: float = 1.0) -> Site:
+def simulated_site(
+    policy: Policy,
+    *,
+    start: datetime,
+    seed: int,
+    speed: float,
+    scale: float = 1.0,
+    faults: Iterable[Mapping[str, object]] = (),
+) -> Site:
     """The site of a policy whose cluster is simulated: its on-prem pools, its clouds, a cache group each, and a made-up
-    research desk's queue. Time runs `speed` times as fast as the real one."""
+    research desk's queue. Time runs `speed` times as fast as the real one. `faults` are entries of a script, counted
+    from the start; ScriptError for one that cannot be played."""
     pools = [
         (name, pool.nodes or 0, pool.gpus_per_node, pool.gpu_model, pool.cpus_per_node, pool.memory_gib_per_node)
         for name, pool in policy.pools.items()
@@ -56,9 +67,11 @@ def simulated_site(policy: Policy, *, start: datetime, seed: int, speed: float, 
             for name, rules in policy.caches.items()
         ],
     )
+    cluster = SimCluster(world)
+    play_script(read_script(faults), world, cluster, cloud)
     ports = Ports(
         clock=PacedClock(world, SystemClock(), speed=speed),
-        clusters={name: SimCluster(world) for name in policy.clusters},
+        clusters=dict.fromkeys(policy.clusters, cluster),
         clouds={"sim": SimCloud(cloud)},
         caches={"sim": caches},
     )

@@ -29,12 +29,14 @@ def run(
     speed: Annotated[float, typer.Option(min=0.01, help="how much faster than real time the site runs")] = 600.0,
     seed: Annotated[int, typer.Option(help="of the simulated site")] = 1,
     start: Annotated[str | None, typer.Option(help="the site's first instant, ISO 8601; now if none is given")] = None,
+    faults: Annotated[Path | None, typer.Option(help="YAML script of trouble for the simulated site")] = None,
 ) -> None:
     """Run the controller on a simulated site until Ctrl-C.
 
     Examples: [bold]elastic run[/bold], [bold]elastic run --speed 3600 --port 9000[/bold]
     """
     from elastic.commands.instant import instant
+    from elastic.fault_file import FaultFileError
     from elastic.launch_service import build
     from elastic.ledger_port import LedgerError
     from elastic.policy_file import PolicyError, default_policy_path
@@ -49,13 +51,14 @@ def run(
         speed=speed,
         seed=seed,
         start=instant("--start", start) if start else None,
+        faults=faults,
     )
     listener = _listen(port)
     try:
         running = build(settings, say=typer.echo)
     except PolicyError as trouble:
         refuse(*[str(c) for c in trouble.complaints])
-    except (LedgerError, OSError) as trouble:
+    except (LedgerError, FaultFileError, OSError) as trouble:
         refuse(str(trouble))
     _stop_on_signals(running.service.stop)
     server = _serve(make_app(running.service), listener)

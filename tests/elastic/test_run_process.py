@@ -175,6 +175,38 @@ def test_a_port_that_is_taken_is_said_and_the_next_one_is_used(start):
 
 
 @pytest.mark.slow
+def test_scripted_trouble_is_played_and_shown(start, tmp_path):
+    """A story's `faults` are a script for the service as well."""
+    script = tmp_path / "faults.yaml"
+    script.write_text("faults:\n  - {at_min: 5, queue_gap: page 3 failed, for_min: 100000}\n")
+    one = start(*MORNING, "--faults", str(script))
+    one.until_tick(10)
+    health = one.health().json()
+    assert health["ok"]
+    assert any("page 3 failed" in note for note in health["notes"])
+    assert one.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- {at_min: 5, quake: 1}", "fault 1"),
+        ("- {at_min: 5, dry: {zone: a}}", "give for_min"),
+        ("just words", "write a list of faults"),
+        ("- {at_min: 5", "faults.yaml:"),
+    ],
+)
+def test_a_script_that_cannot_be_played_is_told_with_its_file_and_entry(text, words, tmp_path):
+    script = tmp_path / "faults.yaml"
+    script.write_text(text)
+    done = refused("--port", "0", "--data", str(tmp_path / "data"), "--faults", str(script))
+    assert done.returncode == 2, done.stderr
+    assert "faults.yaml" in done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
 def test_a_ledger_on_a_full_disk_holds_launches_and_says_so_until_it_is_ended(start):
     """A file that may not grow is a full disk for the program."""
     one = start(*MORNING, file_limit_kib=700)
@@ -222,6 +254,7 @@ def test_a_ledger_of_a_newer_program_is_refused(tmp_path):
         (["--start", "2026-13-01"], "Write it like"),
         (["--ledger", "nonsense"], "Write it like"),
         (["--data", "/dev/null/data"], "/dev/null"),
+        (["--faults", "no/such/faults.yaml"], "no/such/faults.yaml"),
         (["--speed", "0"], "--speed"),
         (["--port", "99999"], "--port"),
     ],
