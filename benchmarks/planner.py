@@ -135,7 +135,7 @@ def _runtimes(seed: int) -> RuntimeModel:
 
 
 def measure(site: Site, policy: Policy, *, seed: int) -> dict[str, float]:
-    """The median time of some decisions, each with a fresh runtime memory, and what was decided."""
+    """The best time of some decisions (noise only adds), each with a fresh runtime memory, and what was decided."""
     snapshot, seconds, actions = site.snapshot(), [], 0
     for _ in range(REPEATS):
         forecasts = Forecasts(runtimes=_runtimes(seed))
@@ -144,7 +144,7 @@ def measure(site: Site, policy: Policy, *, seed: int) -> dict[str, float]:
         seconds.append(time.perf_counter() - began)
         actions = len(made.actions) + len(made.withheld)
     seconds.sort()
-    return {"make_plan_s": round(seconds[REPEATS // 2], 4), "worst_s": round(seconds[-1], 4), "actions": actions}
+    return {"make_plan_s": round(seconds[0], 4), "worst_s": round(seconds[-1], 4), "actions": actions}
 
 
 def main() -> int:

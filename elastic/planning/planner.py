@@ -63,9 +63,9 @@ def _send_out(desk: Desk, turns: Turns) -> list[Action]:
     """Waiting work onto rented nodes that are ready, and urgent work into the place of lower classes."""
     actions: list[Action] = []
     displacing = {name for name, rules in desk.policy.classes.items() if rules.may_displace}
-    room = _rented_room(desk, turns)
+    room, due_now = _rented_room(desk, turns), desk.due_now
     for job in desk.waiting():
-        due = desk.is_due(job)
+        due = job.id in due_now
         if not due and job.gpus > room and job.job_class not in displacing:
             continue  # nothing to decide: most of a long queue
         before = len(actions)
