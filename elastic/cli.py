@@ -2,7 +2,7 @@
 
 import typer
 
-from elastic.commands import forecast, history, init, policy, replay, run
+from elastic.commands import compare, forecast, history, init, policy, replay, run
 
 app = typer.Typer(
     name="elastic",
@@ -14,6 +14,7 @@ app = typer.Typer(
 
 app.command("run")(run.run)
 app.command("replay")(replay.replay)
+app.command("compare")(compare.compare)
 app.command("init")(init.init)
 app.command("forecast")(forecast.forecast)
 app.command("backtest")(forecast.backtest)

@@ -128,6 +128,25 @@ def body_to_json(record: Record) -> str:
     return json.dumps({"plan": plan_to_dict(record.plan), "outcomes": outcomes, "guard": guard}, separators=(",", ":"))
 
 
+def decision_to_json(record: Record) -> str:
+    """What one tick decided and what became of it, in one line: a replay's file of decisions. Who waits is left out:
+    long queues would fill the file with it."""
+    outcomes = _adapter(tuple[Outcome, ...]).dump_python(record.outcomes, mode="json", exclude_defaults=True)
+    plan = plan_to_dict(replace(record.plan, waits=()))
+    shell = {"tick": record.tick, "at": record.plan.at.isoformat(), "plan": plan, "outcomes": outcomes}
+    return json.dumps(shell, separators=(",", ":"))
+
+
+def decision_from_json(line: str | bytes) -> Record:
+    """The record of `decision_to_json`; its snapshot holds nothing but the instant. CodecError if it is none."""
+    try:
+        stored = json.loads(line)
+        tick, at = int(stored.pop("tick")), stored.pop("at")
+    except (KeyError, TypeError, ValueError, AttributeError) as trouble:
+        raise CodecError(f"no decision: {trouble}") from trouble
+    return record_from_json(tick=tick, body=json.dumps({**stored, "guard": {}}), snapshot=json.dumps({"at": at}))
+
+
 def record_from_json(*, tick: int, body: str, snapshot: str | bytes) -> Record:
     """The record of `body_to_json` and `snapshot_to_json`. CodecError if it is none."""
     seen = snapshot_from_json(snapshot)

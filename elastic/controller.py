@@ -22,6 +22,7 @@ from forecast.forecaster import Forecasts
 from providers.errors import ProviderError
 from providers.ports import Ports
 
+Planner = Callable[[Snapshot, Forecasts, Policy, ControllerState], Plan]
 # Ticks kept for a ledger that cannot be written: half a day of minutes. Older ones are lost, their effect is not.
 KEPT_TICKS = 720
 
@@ -37,9 +38,10 @@ class Controller:
         policy: Callable[[], Policy],
         forecasts: Callable[[], Forecasts],
         state: ControllerState | None = None,
+        planner: Planner = make_plan,
     ) -> None:
         self._ports, self._ledger = ports, ledger
-        self._policy, self._forecasts = policy, forecasts
+        self._policy, self._forecasts, self._planner = policy, forecasts, planner
         self._observer = Observer(ports)
         self._unwritten: deque[tuple[Record, ControllerState]] = deque(maxlen=KEPT_TICKS)
         self._paused: tuple[datetime, str] | None = None
@@ -53,7 +55,7 @@ class Controller:
             self._write_down()
         policy = self._policy()
         snapshot = self._observer.take_snapshot(now)
-        plan = make_plan(snapshot, self._forecasts(), policy, self._in_mode(now))
+        plan = self._planner(snapshot, self._forecasts(), policy, self._in_mode(now))
         try:
             outcomes = apply_plan(plan, self._ports, policy, self._ledger)
         except BrokenPlan as broken:

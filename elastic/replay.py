@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from math import ceil
 from random import Random
 
-from elastic.controller import Controller
-from elastic.planning.plan import Launch, Terminate
+from elastic.controller import Controller, Planner
+from elastic.planning.plan import Launch, Terminate, Wait
+from elastic.planning.planner import make_plan
 from elastic.planning.policy import Policy
 from elastic.planning.state import ControllerState, Record
 from forecast.forecaster import Forecasts
@@ -46,10 +47,11 @@ class TraceJob:
 
 
 class MemoryLedger:
-    """Keeps the records of ticks that acted; intents live in them."""
+    """Keeps the records of ticks that acted, and who waited why at every tick; intents live in the records."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self.waits: list[tuple[float, tuple[Wait, ...]]] = []  # (Unix seconds, why each job waited)
         self.intents: list[str] = []
 
     def write_intent(self, launch: Launch, at: datetime) -> None:
@@ -57,7 +59,8 @@ class MemoryLedger:
         self.intents.append(launch.token)
 
     def append(self, record: Record, state: ControllerState) -> None:
-        """A tick; only those that acted are kept, without their snapshot."""
+        """A tick; only those that acted are kept whole, without their snapshot."""
+        self.waits.append((record.plan.at.timestamp(), record.plan.waits))
         if record.plan.actions or record.plan.withheld:
             self.records.append(replace(record, snapshot=replace(record.snapshot, jobs=(), nodes=(), offerings=())))
 
@@ -108,6 +111,7 @@ def replay(
     onprem_gpus: int,
     until_s: float | None = None,
     progress: Callable[[float], None] | None = None,
+    planner: Planner = make_plan,
 ) -> Replay:
     """Play the jobs (sorted by submission) from the first submission to `until_s` (the last one by default).
 
@@ -127,6 +131,7 @@ def replay(
         ledger,
         policy=lambda: policy,
         forecasts=learner.forecasts,
+        planner=planner,
     )
     ticks, now_s = 0, start_s
     while now_s <= last_s:
