@@ -9,7 +9,7 @@ import pytest
 
 from elastic.planning.advance import JOIN_DEADLINE_S, advance
 from elastic.planning.cost import price_usd_per_hour
-from elastic.planning.plan import Displace, Launch, Move, Plan, Terminate
+from elastic.planning.plan import Displace, Launch, Move, Plan, Route, Terminate
 from elastic.planning.planner import make_plan
 from elastic.planning.policy import Guard, JobClass, Money, Pool
 from elastic.planning.snapshot import Reading
@@ -383,3 +383,27 @@ def test_an_interrupted_machine_that_still_boots_is_not_waited_for():
     )
     plan = make_plan(snapshot, Forecasts(), a_policy(classes=AT_ONCE), ControllerState())
     assert [a.nodes for a in plan.actions if isinstance(a, Launch)] == [1]
+
+
+def test_work_that_need_not_give_way_after_all_keeps_its_place_in_the_picture():
+    """Found by the seeded weeks: the small job is tried first and is no help; a second urgent job must not be sent onto
+    its GPUs as if they were free."""
+    jobs = (
+        running("s", 2, ("n3",), LONG_AGO),
+        running("f", 4, ("n3",), LONG_AGO, job_class="fixed"),
+        *(running(f"b{n}", 8, (f"n{n}",), LONG_AGO) for n in range(3)),
+        a_job("u1", 24, job_class="urgent", priority=2),
+        a_job("u2", 4, job_class="urgent", priority=1),
+    )
+    nodes = (a_node("n3", used=6, job_ids=("s", "f")), *(a_node(f"n{n}", used=8, job_ids=(f"b{n}",)) for n in range(3)))
+    plan = make_plan(a_snapshot(jobs=jobs, nodes=nodes), Forecasts(), a_policy(), ControllerState())
+    displaced = {a.job_id for a in plan.actions if isinstance(a, Displace)}
+    free = {
+        n.id: (n.free_gpus or 0) + sum(j.gpus for j in jobs if j.id in displaced and n.id in j.node_ids) for n in nodes
+    }
+    for route in [a for a in plan.actions if isinstance(a, Route)]:
+        (job,) = [j for j in jobs if j.id == route.job_id]
+        for node_id in route.node_ids:
+            free[node_id] -= job.gpus // len(route.node_ids)
+    assert min(free.values()) >= 0, free
+    assert {a.job_id for a in plan.actions if isinstance(a, Route)} == {"u1", "u2"}

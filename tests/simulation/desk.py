@@ -1,7 +1,7 @@
 """Drawn sites for the simulation: a week's work, a fickle cloud and faults, all from one seed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 
@@ -202,7 +202,3 @@ class DrawnSite:
     def arm(self, crash: str) -> None:
         """Die at the next such place."""
         self.ledger.crash = self.cloud_port.crash = crash
-
-    def known(self) -> ControllerState:
-        """The controller's memory without what is read from tables of its own."""
-        return replace(self.controller.state, leases={})

@@ -8,7 +8,7 @@ from math import ceil
 
 from elastic.planning.advance import JOIN_DEADLINE_S
 from elastic.planning.plan import Cordon, Displace, Drain, Launch, Move, Terminate
-from elastic.planning.state import Record, Result
+from elastic.planning.state import Record, Result, Spend
 from providers.facts import Instance, InstanceState, Job, JobState, NodeState, PendingReason
 from tests.simulation.desk import DrawnSite
 
@@ -25,6 +25,7 @@ class Watch:
     _fixed: dict[str, Job] = field(default_factory=dict)
     _noticed: set[str] = field(default_factory=set)
     _alive: dict[str, int] = field(default_factory=dict)
+    _spend: Spend = field(default_factory=Spend)
     _down_since: dict[str, datetime] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
 
@@ -37,6 +38,7 @@ class Watch:
         self._broken = {n.id for n in world.node_facts() if n.state is NodeState.DOWN}
         self._noticed |= {n.instance_id for n in self.site.cloud.interruptions()}
         self._alive = Counter(i.pool for i in self._instances())
+        self._spend = self.site.controller.state.spend
 
     def after(self, record: Record) -> None:
         """Everything that this tick may have broken."""
@@ -83,8 +85,11 @@ class Watch:
         if launched:
             self.seen["launches"] += len(launched)
             assert hourly_usd <= (money.usd_per_hour or 0) + 1e-6, (record.tick, hourly_usd)
-            spend = self.site.controller.state.spend
-            assert spend.usd_day + hourly_usd <= (money.usd_per_day or 0) + 13, (record.tick, spend.usd_day, hourly_usd)
+            at, spent = record.snapshot.at, self._spend  # what was known when it was decided
+            day_usd = spent.usd_day if spent.day == f"{at:%Y-%m-%d}" else 0.0
+            assert day_usd + hourly_usd <= (money.usd_per_day or 0) + 1e-6, (record.tick, day_usd, hourly_usd)
+            month_usd = spent.usd_month if spent.month == f"{at:%Y-%m}" else 0.0
+            assert month_usd + hourly_usd <= (money.usd_per_month or 0) + 1e-6, (record.tick, month_usd, hourly_usd)
         for team, gpus in Counter(dict.fromkeys(self.site.policy.teams, 0)).items():
             mine = gpus + sum(i.gpus for i in self._instances() if i.team == team)
             ceiling = self.site.policy.teams[team].burst_ceiling_gpus

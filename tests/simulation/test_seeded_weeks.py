@@ -29,32 +29,30 @@ def folder(tmp_path):
 
 def play(site, *, ticks, crashes=None):
     """Tick by tick under watch; `crashes` draws when and where the process dies. Returns the watch."""
-    watch = Watch(site)
+    watch, armed = Watch(site), ""
     for _ in range(ticks):
         watch.before()
-        if crashes is not None and crashes.random() < 0.02:
-            die(site, watch, crashes)
-        else:
+        if crashes is not None and not armed and crashes.random() < 0.03:
+            armed = crashes.choice(CRASHES)
+            site.arm(armed)
+        try:
             watch.after(site.controller.tick())
+            dead = armed == "between"
+        except Crash:
+            dead = True
+        if dead:
+            watch.seen[armed] += 1
+            armed = ""
+            come_back(site, crashes)
         site.clock.wait(TICK_S)
     return watch
 
 
-def die(site, watch, crashes):
-    """The process dies at a drawn place of a tick (if the tick comes there) and another starts a while later."""
-    where = crashes.choice(CRASHES)
-    before = site.known()
-    site.arm(where)
-    try:
-        watch.after(site.controller.tick())
-    except Crash:
-        watch.seen[where] += 1
-    if where == "between":
-        before = site.known()
+def come_back(site, crashes):
+    """Another process starts a while after the first died, and knows what was written down."""
+    before = site.controller.state
     site.clock.wait(crashes.choice([0, 1, 60, 600]))
-    state = site.restart()
-    assert state.tick >= before.tick
-    assert state.spend.usd_month >= before.spend.usd_month
+    assert site.restart().tick >= before.tick - 1, "one tick at most is lost"
 
 
 def run_out(site, *, hours=30):
@@ -81,7 +79,7 @@ def test_days_with_faults_and_crashes_break_nothing(seed, folder):
     assert watch.seen["moves"] > 10
     assert watch.seen["drains"] > 0
     assert watch.seen["blind ticks"] > 20
-    assert sum(watch.seen[c] for c in CRASHES) > 10
+    assert all(watch.seen[c] for c in CRASHES), "the process died in every place"
     run_out(site).at_end()
     assert [j.id for j in site.world.job_facts()] == []
     with site.ledger.engine.connect() as connection:
