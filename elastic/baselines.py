@@ -99,7 +99,7 @@ def _plan(mine: Baseline, desk: Desk) -> Plan:
         targets=targets(desk),
         actions=tuple(allowed),
         withheld=tuple(withheld),
-        waits=waits(desk, served),
+        waits=waits(desk, served, allowed, withheld),
         cost=plan_cost(desk.snapshot, allowed),
         next_look_at=desk.at + timedelta(seconds=soonest_s) if soonest_s < NEVER_S else None,
     )

@@ -52,7 +52,7 @@ def make_plan(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: C
         targets=targets(desk),
         actions=tuple(allowed),
         withheld=tuple(withheld),
-        waits=waits(desk, served),
+        waits=waits(desk, served, allowed, withheld),
         cost=plan_cost(snapshot, allowed),
         notes=tuple(f"{r.source}: {r.error}" for r in snapshot.trouble()),
         next_look_at=_next_look(desk),

@@ -4,9 +4,11 @@ A job waits at home until its predicted on-prem wait breaks its class's wait tar
 the lead time) do not wait at all. Rented capacity that is idle anyway takes waiting work at once.
 """
 
+from collections.abc import Iterable
+
 from elastic.planning.desk import NEVER_S, Desk, Family
 from elastic.planning.outlook import predicted_starts_s
-from elastic.planning.plan import Action, Displace, Route, Wait
+from elastic.planning.plan import Action, Displace, Launch, Route, Wait, Withheld
 from providers.facts import Job, NodeState
 
 # An idle rented node takes work that is not due yet only if it fills at least this share of the node:
@@ -59,10 +61,13 @@ def displace_for(desk: Desk, job: Job, family: Family) -> list[Action]:
             desk.lift(victim)
             lifted.append(victim)
             node_ids = floor.fit(job)
+        desk.roll_back(mark)
         if not node_ids:
-            desk.roll_back(mark)
             continue
-        return _displace(desk, job, pool, node_ids, _needed(desk, job, pool, node_ids, lifted))
+        needed = _needed(desk, job, pool, node_ids, lifted)
+        for victim in needed:
+            desk.lift(victim)
+        return _displace(desk, job, pool, node_ids, needed)
     return []
 
 
@@ -114,29 +119,46 @@ def to_cloud(job: Job, pool: str, node_ids: tuple[str, ...], reason: str) -> Rou
     return Route(job_id=job.id, cluster=job.cluster, pool=pool, node_ids=node_ids, reason=reason)
 
 
-def waits(desk: Desk, bursting: set[str]) -> tuple[Wait, ...]:
-    """Words for everyone who still waits, one entry for jobs of one shape and reason."""
-    kinds: dict[tuple[str, str, int, bool, bool], list[Job]] = {}
+def waits(desk: Desk, served: set[str], allowed: Iterable[Action], withheld: Iterable[Withheld]) -> tuple[Wait, ...]:
+    """Words for everyone who still waits, one entry for jobs of one shape and reason. `served`: capacity comes or was
+    asked for, though a rule may have stopped that."""
+    held = _held(allowed, withheld)
+    kinds: dict[tuple[str, str, int, bool, str], list[Job]] = {}
     longest_s = max(rules.wait_target_s for rules in desk.policy.classes.values())
-    waiting = [j for j in desk.pending if j.id not in desk.placed or j.id in bursting]
+    waiting = [j for j in desk.pending if j.id not in desk.placed or j.id in served]
     for family in desk.families:
         own = [j for j in waiting if desk.terms(j).family is family]
         starts = predicted_starts_s(desk, family, own, horizon_s=longest_s) if own else {}
         for job in own:
             soon = starts.get(job.id, NEVER_S) <= desk.terms(job).rules.wait_target_s
-            kinds.setdefault((job.job_class, job.pool, job.gpus, job.id in bursting, soon), []).append(job)
+            rule = held[job.id].rule if job.id in held else "coming" if job.id in served else ""
+            kinds.setdefault((job.job_class, job.pool, job.gpus, soon, rule), []).append(job)
     groups: dict[tuple[str, str], list[str]] = {}
-    for (_, _, _, comes, soon), jobs in kinds.items():
-        groups.setdefault(_words(desk, jobs[0], comes=comes, soon=soon), []).extend(j.id for j in jobs)
+    for (_, _, _, soon, rule), jobs in kinds.items():
+        stop = held.get(jobs[0].id)
+        words = (rule, f"no nodes are rented for it: {stop.detail}") if stop else _words(desk, jobs[0], rule, soon=soon)
+        groups.setdefault(words, []).extend(j.id for j in jobs)
     for job in desk.not_demand:
         groups.setdefault((job.pending_reason.value, "capacity would not cure this"), []).append(job.id)
     return tuple(Wait(job_ids=tuple(ids), rule=rule, detail=detail) for (rule, detail), ids in groups.items())
 
 
-def _words(desk: Desk, job: Job, *, comes: bool, soon: bool) -> tuple[str, str]:
+def _held(allowed: Iterable[Action], withheld: Iterable[Withheld]) -> dict[str, Withheld]:
+    """Jobs whose launch a rule stopped, unless another launch is for them too."""
+    bought = {job_id for action in allowed if isinstance(action, Launch) for job_id in action.job_ids}
+    return {
+        job_id: stop
+        for stop in withheld
+        if isinstance(stop.action, Launch)
+        for job_id in stop.action.job_ids
+        if job_id not in bought
+    }
+
+
+def _words(desk: Desk, job: Job, rule: str, *, soon: bool) -> tuple[str, str]:
     target_min = desk.class_of(job).wait_target_s / 60
-    if comes:
-        return "coming", "rented nodes are on their way for it"
+    if rule == "coming":
+        return rule, "rented nodes are on their way for it"
     if not desk.burst_pools(job):
         return "may_not_burst", f"{job.gpus} GPUs: its class stays at home until they are free"
     if soon:

@@ -61,11 +61,12 @@ def _lay_coming(desk: Desk, family: Family) -> None:
 
 
 def _order(desk: Desk, family: Family, served: set[str], turns: Turns) -> _Order:
-    """Sort the work that goes out now by what it needs, largest short work first: the rest takes turns behind it."""
+    """Sort the work that goes out now by what it needs. Within a class the largest short work comes first, so that the
+    rest of it takes turns behind."""
     order = _Order()
     due = desk.due(family)
     short = {job.id for job in due if turns.is_short(job, desk.burst_pools(job)[0])}
-    for job in sorted(due, key=lambda j: -j.gpus if j.id in short else 0):
+    for job in sorted(due, key=lambda j: (-desk.class_of(j).rank, -j.gpus if j.id in short else 0)):
         pool = _fits_coming(desk, job, turns) or turns.take(job)
         if pool is None and (fewer := _fewer_nodes(desk, job, family)) is not None:
             served.add(job.id)
