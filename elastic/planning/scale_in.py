@@ -77,6 +77,9 @@ def leave_interrupted(desk: Desk) -> list[Action]:
         actions.append(Cordon(node_id=node.id, cluster=node.cluster, reason=reason))
         if node.job_ids:
             actions.append(Drain(node_id=node.id, cluster=node.cluster, deadline=notice.ends_at, reason=reason))
+        floor = desk.floors.get(node.pool)
+        if floor is not None and node.id in floor.slots:
+            floor.drop(node.id)  # no later step of this plan sends work there
     return actions
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from elastic.planning.advance import JOIN_DEADLINE_S, advance
 from elastic.planning.cost import price_usd_per_hour
-from elastic.planning.plan import Displace, Launch, Move, Plan, Route, Terminate
+from elastic.planning.plan import Cordon, Displace, Launch, Move, Plan, Route, Terminate
 from elastic.planning.planner import make_plan
 from elastic.planning.policy import Guard, JobClass, Money, Pool
 from elastic.planning.snapshot import Reading
 from elastic.planning.state import ControllerState, Outcome, Record, Result
 from forecast.forecaster import Forecast, Forecasts
-from providers.facts import CapacityType, InstanceState, NodeState
+from providers.facts import CapacityType, InstanceState, Interruption, InterruptionKind, NodeState
 from providers.sim.script import play_script, read_script
 from tests.builders import NOW, a_job, a_node, a_policy, a_snapshot, an_instance, an_offering, running
 from tests.builders_site import Site, a_market, a_sim_job
@@ -407,3 +407,19 @@ def test_work_that_need_not_give_way_after_all_keeps_its_place_in_the_picture():
             free[node_id] -= job.gpus // len(route.node_ids)
     assert min(free.values()) >= 0, free
     assert {a.job_id for a in plan.actions if isinstance(a, Route)} == {"u1", "u2"}
+
+
+def test_no_work_is_sent_onto_a_machine_in_the_tick_that_hears_of_its_end():
+    """F007, found by the seeded weeks: the node is still open when the plan is made."""
+    home = running("h", 8, ("n0",), LONG_AGO, job_class="fixed")
+    rented = a_node("c1", pool="burst", instance_id="c1")
+    notice = Interruption(id="n1", cloud="sim", instance_id="c1", kind=InterruptionKind.SPOT_INTERRUPTION,
+                          noticed_at=NOW, ends_at=NOW + timedelta(minutes=2))  # fmt: skip
+    snapshot = a_snapshot(
+        jobs=(home, a_job("w", 8, job_class="fixed")), nodes=(a_node("n0", used=8, job_ids=("h",)), rented),
+        instances=(an_instance("c1"),), interruptions=(notice,),
+    )  # fmt: skip
+    plan = make_plan(snapshot, Forecasts(), a_policy(classes=AT_ONCE), ControllerState())
+    assert [a.node_id for a in plan.actions if isinstance(a, Cordon)] == ["c1"]
+    assert not [a for a in plan.actions if isinstance(a, Route)]
+    assert [a.nodes for a in plan.actions if isinstance(a, Launch)] == [1]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from elastic.planning.advance import JOIN_DEADLINE_S
-from elastic.planning.plan import Cordon, Displace, Drain, Launch, Move, Terminate
+from elastic.planning.plan import Cordon, Displace, Drain, Launch, Move, Route, Terminate
 from elastic.planning.state import Record, Result, Spend
 from providers.facts import Instance, InstanceState, Job, JobState, NodeState, PendingReason
 from tests.simulation.desk import DrawnSite
@@ -49,6 +49,7 @@ class Watch:
         self._notice_before_drain(record)
         self._fixed_work_is_left_alone(record)
         self._launches_fit_the_need(record)
+        self._the_picture_is_the_worlds(record)
 
     def at_end(self) -> None:
         """When all work is done and time has passed: nothing is left over, every launch has ended."""
@@ -154,3 +155,11 @@ class Watch:
         given_up = {a.instance_id for a in leaving}  # those that wait for their turn under the removal ceiling
         coming = sum(1 for i in self._instances() if i.state is InstanceState.PENDING and i.id not in given_up)
         assert coming <= sum(j.nodes for j in waiting), (record.tick, coming, len(waiting))
+
+    def _the_picture_is_the_worlds(self, record: Record) -> None:
+        """The planner's picture of free places and the world's own book agree: what it starts and moves finds room."""
+        if record.snapshot.trouble() or self.site.cloud.faults.call_s:
+            return
+        kinds = {a.key: a for a in record.plan.actions if isinstance(a, Move | Route)}
+        refused = [(kinds[o.action_key], o) for o in record.outcomes if o.action_key in kinds and o.error_kind]
+        assert refused == [], (record.tick, refused)
