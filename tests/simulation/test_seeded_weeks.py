@@ -1,6 +1,8 @@
 """Seeded weeks with drawn faults through the real controller, ledger and simulated world."""
 
 import os
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from random import Random
@@ -112,6 +114,32 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(folder):
         site.ledger.close()
     assert told[0] == told[1]
     assert told[0] != told[2]
+
+
+TOLD = """
+import sys, zlib, hashlib
+from tests.simulation.desk import DrawnSite
+from tests.simulation.test_seeded_weeks import play, rows
+site = DrawnSite(seed=7, url=sys.argv[1], days=0.4)
+play(site, ticks=560)
+kept = [(r.tick, r.plan_id, r.body, zlib.decompress(r.snapshot), r.text) for r in rows(site)]
+told = repr((kept, site.world.record, site.cluster.read()))
+print(hashlib.sha256(told.encode()).hexdigest())
+"""
+
+
+def test_the_same_seed_gives_the_same_bytes_in_every_process(folder):
+    """Sets and hashes of texts differ from process to process: nothing may follow their order."""
+    told = []
+    for number in (1, 2):
+        done = subprocess.run(
+            [sys.executable, "-c", TOLD, f"sqlite:///{folder / f'p{number}.sqlite'}"],
+            cwd=Path(__file__).parents[2], env={**os.environ, "PYTHONHASHSEED": str(number)},
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        told.append(done.stdout)
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("where", CRASHES)
