@@ -6,6 +6,7 @@ not, a dry zone is back within 30 minutes half of the time, and a two-minute not
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log
 from random import Random
 
 from providers.errors import InsufficientCapacity, InvalidRequest
@@ -28,6 +29,8 @@ from providers.sim.world import World, instant
 
 NOTICE_S = 120.0  # EC2's spot interruption notice
 CORRELATION = 0.43  # of zones of a region running dry together (capacity-anchors)
+# Spread of the log of a dry spell (capacity-anchors: 23 % within 10 min, 50 % 30 min, 65 % 1 h, 78 % 2 h, 88 % 4 h).
+DOWN_SPREAD = 1.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,8 @@ class Market:
     boot_spread_s: float = 0.0  # up to this much more, uniform
     boot_failure_share: float = 0.0
     mean_up_s: float | None = None
-    mean_down_s: float = 1800.0
+    median_down_s: float = 1800.0
+    dry_loss_share: float = 0.0  # of its spot machines that are taken when it runs dry: losses come together
     mean_life_s: float | None = None
     limit_nodes: int | None = None
 
@@ -76,7 +80,7 @@ class SimulatedCloud:
         self._instance_tuple: tuple[Instance, ...] | None = ()
         for state in self._markets.values():
             if state.market.mean_up_s is not None:
-                self._turn_later(state, up=False, mean_s=state.market.mean_up_s)
+                self._turn_later(state, up=False, delay_s=self._up_s(state.market))
 
     @staticmethod
     def _key(market: Market) -> str:
@@ -299,26 +303,41 @@ class SimulatedCloud:
             self.world.at(self.world.now_s + for_s, lambda s=state, n=state.turns: self._turn(s, n, up=True))  # type: ignore[misc]
         return len(found)
 
-    def _turn_later(self, state: _MarketState, *, up: bool, mean_s: float) -> None:
-        number, delay_s = state.turns, self._random.expovariate(1 / mean_s)
+    def _turn_later(self, state: _MarketState, *, up: bool, delay_s: float) -> None:
+        number = state.turns
         self.world.at(self.world.now_s + delay_s, lambda: self._turn(state, number, up=up))
 
+    def _up_s(self, market: Market) -> float:
+        return self._random.expovariate(1 / (market.mean_up_s or 1.0))
+
     def _turn(self, state: _MarketState, number: int, *, up: bool) -> None:
-        """A market runs dry or comes back; when one runs dry, half of the region's others do too (correlation 0.43)."""
+        """A market runs dry or comes back; with one, some of the region's others run dry, for about as long."""
         if state.turns != number:
             return
         self._change(state, up=up)
         if up:
             if state.market.mean_up_s is not None:
-                self._turn_later(state, up=False, mean_s=state.market.mean_up_s)
+                self._turn_later(state, up=False, delay_s=self._up_s(state.market))
             return
         dry = [state]
         for other in self._markets.values():
             if other.up and other.market.mean_up_s is not None and self._random.random() < CORRELATION:
                 self._change(other, up=False)
                 dry.append(other)
+        down_s = self._random.lognormvariate(log(state.market.median_down_s), DOWN_SPREAD)
         for one in dry:
-            self._turn_later(one, up=True, mean_s=one.market.mean_down_s)
+            self._turn_later(one, up=True, delay_s=down_s * self._random.uniform(0.8, 1.2))
+            self._take_some(one.market)
+
+    def _take_some(self, market: Market) -> None:
+        """What runs dry takes machines back as well, several at once."""
+        if not market.dry_loss_share or market.capacity_type is not CapacityType.SPOT:
+            return
+        key = self._key(market)
+        mine = [i for i in self._instances.values() if f"{i.instance_type}/{i.zone}/{i.capacity_type.value}" == key]
+        for instance in mine:
+            if self._random.random() < market.dry_loss_share:
+                self.interrupt(instance.id)
 
     def _change(self, state: _MarketState, *, up: bool) -> None:
         state.up, state.up_since_s, state.turns = up, self.world.now_s, state.turns + 1

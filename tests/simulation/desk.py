@@ -80,7 +80,7 @@ def drawn_markets() -> list[Market]:
     """Two spot zones that run dry together and lose machines, and dear on-demand that has little room."""
     spot = {"instance_type": "x", "gpus": 8, "gpu_model": "gpu", "capacity_type": CapacityType.SPOT, "boot_s": 240.0,
             "boot_spread_s": 120.0, "boot_failure_share": 0.04, "mean_up_s": 6 * HOUR_S, "mean_life_s": 10 * HOUR_S,
-            "limit_nodes": 6}  # fmt: skip
+            "limit_nodes": 6, "dry_loss_share": 0.4}  # fmt: skip
     return [
         Market(zone="a", price_usd_per_hour=4.0, **spot),
         Market(zone="b", price_usd_per_hour=4.5, **spot),
