@@ -1,53 +1,90 @@
 """`elastic replay`: a queue's whole history through the controller on the simulated world."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from elastic.commands.output import Format, FormatOption, print_json, refuse
 
+if TYPE_CHECKING:
+    from elastic.planning.policy import Policy
+    from elastic.replay import TraceJob
+    from elastic.report import Told
+
+NOTE = "segments, nodes, waits (Parquet), decisions.jsonl, summary.json, report.html"
+
 
 def replay(
     trace: Annotated[Path, typer.Argument(help="any history: our Parquet or a kind that `history import` knows")],
     onprem_gpus: Annotated[int, typer.Option("--onprem-gpus", min=1, help="GPUs of the site, as whole nodes")],
-    out: Annotated[Path, typer.Option(help="folder for segments.parquet, nodes.parquet, decisions, summary.json")],
+    out: Annotated[Path, typer.Option(help=f"folder for {NOTE}")],
     policy: Annotated[Path | None, typer.Option(help="policy file; policies/replay.yaml if none is given")] = None,
     checkpointable: Annotated[float, typer.Option(min=0, max=1, help="seeded share of jobs that may move")] = 1.0,
     seed: Annotated[int, typer.Option(help="of that share")] = 0,
     max_gpus: Annotated[int, typer.Option(help="larger jobs are left out")] = 256,
+    forecast: Annotated[bool, typer.Option(help="set forecasts against what came in the report")] = True,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Replay a history: what the controller would have decided, how long jobs would have waited, what it costs.
 
+    Ctrl-C ends it with 130; files are whole or not there.
+
     Example: [bold]elastic replay desk.parquet --onprem-gpus 128 --out out/desk[/bold]
     """
-    from elastic.policy_file import PolicyError, default_policy_path, load_policy
-    from elastic.replay import replay as play
-    from elastic.replay import sim_jobs
-    from elastic.replay_files import read_trace, score, write_replay
-    from providers.history import HistoryError
+    from elastic.commands.trace import INTERRUPTED, replay_policy, trace_of
+    from elastic.report import Told
 
     try:
-        jobs = read_trace(trace, max_gpus=max_gpus)
-    except HistoryError as trouble:
-        refuse(str(trouble))
-    if not jobs:
-        refuse(f"{trace}: no job with a known run of at most {max_gpus} GPUs; nothing to replay")
-    path = policy or default_policy_path().with_name("replay.yaml")
-    try:
-        wanted = load_policy(path, at=jobs[0].submitted_at, until=jobs[-1].submitted_at, data_may_end=True)
-    except PolicyError as complaint:
-        refuse(*[f"{c.file}:{c.line}:{c.column} {c.path}: {c.message}" for c in complaint.complaints])
-    world_jobs = sim_jobs(jobs, wanted, checkpointable_share=checkpointable, seed=seed)
-    with typer.progressbar(length=1000, label="replay", file=typer.get_text_stream("stderr")) as bar:
-        done = play(world_jobs, wanted, onprem_gpus=onprem_gpus, progress=lambda s: bar.update(int(s * 1000) - bar.pos))
-    summary = {"trace": str(trace), "onprem_gpus": onprem_gpus, "checkpointable": checkpointable}
-    summary |= {"ticks": done.ticks, **score(jobs, done, onprem_gpus=onprem_gpus)}
-    write_replay(out, done, summary)
+        jobs = trace_of(trace, max_gpus=max_gpus)
+        wanted = replay_policy(policy, jobs, onprem_gpus=onprem_gpus)
+        told = Told(
+            trace=str(trace),
+            policy=str(policy) if policy else "policies/replay.yaml",
+            onprem_gpus=onprem_gpus,
+            checkpointable=checkpointable,
+            seed=seed,
+        )
+        summary = _play(jobs, wanted, told, out=out, forecast=forecast)
+    except KeyboardInterrupt:
+        typer.secho(f"interrupted; files in {out} are whole or not there", err=True, fg=typer.colors.YELLOW)
+        raise typer.Exit(INTERRUPTED) from None
+    except OSError as trouble:
+        refuse(f"--out {out}: {trouble.strerror or trouble}")
     if output is Format.JSON:
         print_json(summary)
         return
     for key, value in summary.items():
         typer.echo(f"{key:24} {value}")
-    typer.echo(f"written to {out}")
+    typer.echo(f"written to {out}: {NOTE}")
+
+
+def _play(jobs: "list[TraceJob]", policy: "Policy", told: "Told", *, out: Path, forecast: bool) -> dict[str, object]:
+    """The replay, its report and its files; returns what stands in summary.json."""
+    from elastic.commands.progress import bar
+    from elastic.replay import replay as play
+    from elastic.replay import sim_jobs
+    from elastic.replay_files import plain, score, write_replay
+    from elastic.report import report_html
+
+    out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made is told before the work, not after
+    world_jobs = sim_jobs(jobs, policy, checkpointable_share=told.checkpointable, seed=told.seed)
+    with bar("replay") as report:
+        done = play(world_jobs, policy, onprem_gpus=told.onprem_gpus, progress=lambda share: report(0.9 * share, ""))
+        report(0.9, "writing the report")
+        figures = plain(score(jobs, done, onprem_gpus=told.onprem_gpus))
+        page = report_html(jobs, done, policy, figures, told=told, forecast=forecast)
+        summary: dict[str, object] = {
+            "trace": told.trace,
+            "policy": told.policy,
+            "policy_hash": policy.content_hash,
+            "onprem_gpus": told.onprem_gpus,
+            "checkpointable": told.checkpointable,
+            "seed": told.seed,
+            "jobs": len(jobs),
+            "ticks": done.ticks,
+            **figures,
+            "prices_from": "the simulated market's list prices",
+        }
+        write_replay(out, done, summary, texts={"report.html": page})
+    return summary
