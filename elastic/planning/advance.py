@@ -34,6 +34,9 @@ QUOTA_S = 3600.0
 JOIN_DEADLINE_S = 1200.0
 # A launch that no listing shows is closed after this long: by then its machines have been given back.
 IN_FLIGHT_S = 1800.0
+# One whose answer never came is closed sooner when whole listings do not show it: most likely it never took effect, and
+# its jobs still wait. Listings lag by minutes at most (F006); what shows up later counts as coming all the same.
+UNKNOWN_S = 600.0
 KEEP_MOVES = timedelta(days=1)
 KEEP_LOSSES = timedelta(hours=1)
 KEEP_BOOTS = 10
@@ -173,7 +176,7 @@ class _Seen:
     def __init__(self, snapshot: Snapshot, given_back: set[str]) -> None:
         self.at = snapshot.at
         self.instances = {i.id: i for i in snapshot.instances}
-        self._whole = not snapshot.trouble("cloud:")
+        self.is_whole = not snapshot.trouble("cloud:")
         self._joined = {n.instance_id for n in snapshot.nodes if n.state in (NodeState.READY, NodeState.CORDONED)}
         self._given_back = given_back
         self._interrupted = {n.instance_id for n in snapshot.interruptions}
@@ -192,7 +195,7 @@ class _Seen:
             return _Fate.FAILED
         instance = self.instances.get(instance_id)
         if instance is None:
-            return _Fate.FAILED if instance_id in flight.listed_ids and self._whole else _Fate.COMING
+            return _Fate.FAILED if instance_id in flight.listed_ids and self.is_whole else _Fate.COMING
         gone = instance.state in (InstanceState.TERMINATING, InstanceState.TERMINATED)
         return _Fate.FAILED if gone else _Fate.COMING
 
@@ -201,7 +204,8 @@ def _follow(flight: InFlight, seen: _Seen, boots: list[tuple[str, bool]]) -> InF
     """A launch one tick on; None when nothing of it is to come any more. Adds the boots that ended."""
     ids = flight.instance_ids or seen.by_token(flight.launch.token)  # a lost reply: found again by its token
     if not ids:
-        return None if (seen.at - flight.asked_at).total_seconds() >= IN_FLIGHT_S else flight
+        age_s = (seen.at - flight.asked_at).total_seconds()
+        return None if age_s >= (UNKNOWN_S if seen.is_whole else IN_FLIGHT_S) else flight
     still: list[str] = []
     for instance_id in ids:
         fate = seen.fate(instance_id, flight)

@@ -1,7 +1,7 @@
 """The simulated cloud: offerings with prices, zones that run dry together, machines that boot, interruptions.
 
-Shapes of availability are those measured on public spot traces: zones of a region run dry together more often than
-not, a dry zone is back within 30 minutes half of the time, and a two-minute notice comes before a machine goes.
+Shapes of availability are those measured on public spot traces: zones of a region tend to run dry together, a dry zone
+is back within 30 minutes half of the time, losses come several at once; two minutes' notice before a machine goes.
 """
 
 from collections.abc import Sequence

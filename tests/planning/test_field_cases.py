@@ -423,3 +423,33 @@ def test_no_work_is_sent_onto_a_machine_in_the_tick_that_hears_of_its_end():
     assert [a.node_id for a in plan.actions if isinstance(a, Cordon)] == ["c1"]
     assert not [a for a in plan.actions if isinstance(a, Route)]
     assert [a.nodes for a in plan.actions if isinstance(a, Launch)] == [1]
+
+
+def test_a_launch_that_never_took_effect_does_not_keep_its_jobs_waiting_for_half_an_hour():
+    """F002: the call was lost on its way; whole listings do not show it, so it is asked again after ten minutes."""
+    jobs = [a_sim_job("home", 32, runs_s=1e6, job_class="fixed"), a_sim_job("j", 8, at_s=1, job_class="fixed")]
+    site = Site(jobs, policy=a_policy(classes=AT_ONCE))
+    script(site, {"at_min": 0, "launch_error": "unreachable"})
+    site.clock.wait(1)
+    records = site.run(20)
+    launches = of(Launch, records)
+    assert [tick for tick, _ in launches] == [1, 12]
+    assert launches[0][1].token != launches[1][1].token
+    assert site.world.jobs["j"].pool == "burst"
+
+
+def test_while_the_cloud_cannot_be_read_a_lost_launch_stays_in_flight():
+    """No facts, no action: a listing that lacks a part proves nothing."""
+    jobs = [a_sim_job("home", 32, runs_s=1e6, job_class="fixed"), a_sim_job("j", 8, at_s=1, job_class="fixed")]
+    site = Site(jobs, policy=a_policy(classes=AT_ONCE))
+    script(
+        site,
+        {"at_min": 0, "lost_reply": 1},
+        {"at_min": 0.5, "cloud_gap": "second page throttled", "for_min": 20},
+    )
+    site.clock.wait(1)
+    site.run(15)
+    assert len(site.controller.state.in_flight) == 1
+    records = site.run(15)
+    assert of(Launch, records) == []
+    assert len(site.cloud.instances()) == 1
