@@ -13,6 +13,7 @@ from elastic.forecasting import ForecastDesk
 from elastic.ledger import SqlLedger
 from elastic.ledger_books import LedgerBooks
 from elastic.ledger_port import LedgerError
+from elastic.log import EventLog
 from elastic.planning.policy import Policy
 from elastic.planning.state import ControllerState
 from elastic.policy_file import load_policy, read_bytes
@@ -56,6 +57,8 @@ class Running:
         except LedgerError as trouble:
             self.service.say(str(trouble))
         self.ledger.close()
+        self.service.log.event("ended", at=self.service.controller.state.at)
+        self.service.log.close()
 
 
 def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
@@ -63,11 +66,12 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
     usable."""
     clock = system_clock()
     now = clock.now().replace(microsecond=0)
-    if not settings.ledger_url:
-        settings.data.mkdir(parents=True, exist_ok=True)
+    settings.data.mkdir(parents=True, exist_ok=True)
     ledger = SqlLedger(settings.url)
     state = ledger.rebuild_state()
     began = _begin(settings, state, now)
+    log = EventLog(settings.data / "elastic.log")
+    log.event("started", at=began.isoformat(), tick=state.tick, ledger=ledger.shown, policy=str(settings.policy))
     policy = _Watched(settings, began)
     site = _site(settings, policy.now, began)
     books = Books(LedgerBooks(ledger))
@@ -79,6 +83,7 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
 
     def look() -> Policy:
         if policy.look(site_clock.now()):
+            log.event("policy", at=site_clock.now().isoformat(), content=policy.now.content_hash)
             _note_policy(ledger, settings, policy.now, site_clock.now(), say)
         return policy.now
 
@@ -97,6 +102,7 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
         say=say,
         interval_real_s=TICK_S / settings.speed,
         policy_notes=lambda: policy.notes,
+        log=log,
     )
     beats.alert = service.say
     beats.beats = slow_beats(policy=lambda: policy.now, books=books, desk=desk, ledger=ledger, say=service.say)

@@ -14,6 +14,7 @@ from elastic.beats import Beats
 from elastic.books import Books
 from elastic.controller import Controller
 from elastic.figures import Hour, hour_line
+from elastic.log import EventLog
 from elastic.metrics import Metrics
 from elastic.planning.policy import Policy
 from elastic.planning.state import Record
@@ -55,7 +56,9 @@ class Service:
         say: Callable[[str], None],
         interval_real_s: float = TICK_S,
         policy_notes: Callable[[], tuple[str, ...]] = tuple,
+        log: EventLog | None = None,
     ) -> None:
+        self.log = log or EventLog()
         self.controller, self.books, self.beats, self.metrics = controller, books, beats, Metrics()
         self.policy, self._policy_notes = policy, policy_notes
         self._clock, self._real_clock, self._say = clock, real_clock, say
@@ -121,6 +124,7 @@ class Service:
         self.record = record
         self.books.after_tick(record, self.controller.state, self.policy())
         self.metrics.after_tick(record, self.controller.state, tick_s=tick_s)
+        self.log.after_tick(record)
         self._hour.add(record)
         if record.outcomes:
             self.acted.appendleft(record)
@@ -134,6 +138,7 @@ class Service:
         self.failures += 1
         self.failure = f"{type(trouble).__name__}: {trouble}"
         self.metrics.tick_failed()
+        self.log.event("tick_failed", at=self._clock.now().isoformat(), in_a_row=self.failures, error=self.failure)
         self.say(f"tick failed ({self.failures} in a row): {self.failure}")
         if self.failures == PAUSE_AFTER:
             until = self._clock.now() + PAUSE

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def run(
     policy: Annotated[Path | None, typer.Option(help="policy file; the embedded default if none is given")] = None,
-    data: Annotated[Path, typer.Option(help="folder of the ledger")] = Path("var"),
+    data: Annotated[Path, typer.Option(help="folder of the ledger and of elastic.log")] = Path("var"),
     ledger: Annotated[str, typer.Option(help="ledger as an SQLAlchemy URL instead of SQLite in --data")] = "",
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="page on 127.0.0.1; the next free one if it is taken; 0: any")
