@@ -143,6 +143,7 @@ def read_table(kind: str, path: Path, options: ReadOptions, tally: Tally) -> pd.
 
 def _draft(fields: Fields, found: Mapping[str, str], layout: Layout, options: ReadOptions) -> pd.DataFrame:
     origin_s = options.origin_s if options.origin_s is not None else layout.origin_s or 0.0
+    fields.tally.zero_s = origin_s
     values: dict[str, object] = {name: fields.words(found.get(name)) for name in TEXT_COLUMNS}
     if "job_id" not in found:
         values["job_id"] = [f"{fields.file_name}:{line}" for line in fields.lines]

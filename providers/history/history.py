@@ -60,10 +60,12 @@ class CleaningReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a history came from."""
+    """Where a history came from. `zero_s`: the Unix second at which its own second 0 was placed (0: its times are
+    dates or Unix seconds)."""
 
     kind: str
     files: tuple[str, ...]
+    zero_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,10 +87,11 @@ class History:
 
 
 class Tally:
-    """Counts rows left out by reason while files are read; `report` freezes it."""
+    """Counts rows left out by reason while files are read; `report` freezes it. `zero_s`: see `Origin`."""
 
     def __init__(self) -> None:
         self.rows_read = 0
+        self.zero_s = 0.0
         self._rows: dict[str, int] = {}
         self._examples: dict[str, list[str]] = {}
         self._notes: dict[str, None] = {}

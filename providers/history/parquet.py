@@ -111,5 +111,5 @@ def _history(frame: pd.DataFrame, about: dict[str, object]) -> History:
             ),
             notes=tuple(report["notes"]),
         ),
-        origin=Origin(kind=origin["kind"], files=tuple(origin["files"])),
+        origin=Origin(kind=origin["kind"], files=tuple(origin["files"]), zero_s=origin.get("zero_s", 0.0)),
     )

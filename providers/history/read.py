@@ -1,6 +1,7 @@
 """The door of this room: any history file -> `History`. Kinds are told by name or found out from the file."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -34,6 +35,7 @@ def read_history(kind: str, paths: Sequence[str | Path], *, options: ReadOptions
     drafts = [_draft(kind, path, options, tally) for path in files]
     drafts = [draft for draft in drafts if not draft.empty]
     jobs = clean(pd.concat(drafts, ignore_index=True), options, tally) if drafts else empty_jobs()
+    origin = replace(origin, zero_s=tally.zero_s)
     return History(jobs=jobs, series=None, step_s=None, report=tally.report(rows_kept=len(jobs)), origin=origin)
 
 

@@ -46,6 +46,7 @@ def read_swf(path: Path, options: ReadOptions, tally: Tally) -> pd.DataFrame:
         tally.note("the header has no UnixStartTime: second 0 is placed at 1970-01-01T00:00Z (another with --origin)")
     if options.cpus_per_gpu == 1.0:
         tally.note("each processor counts as one GPU (another ratio with --cpus-per-gpu)")
+    tally.zero_s = origin_s or 0.0
     return _draft(np.vstack(parts), places, origin_s=origin_s or 0.0, cpus_per_gpu=options.cpus_per_gpu)
 
 

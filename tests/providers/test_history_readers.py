@@ -194,3 +194,12 @@ def test_runtimes_known_at_an_instant_hold_nothing_of_what_came_later(tmp_path: 
     known = ran_jobs(jobs, until_s=NINE + 100)
     assert [(job.ran_s, job.ended) for job in known] == [(60, True), (90, False)]
     assert [(job.ran_s, job.ended) for job in ran_jobs(jobs, until_s=NINE + 99_999)] == [(60, True), (8990, True)]
+
+
+def test_where_a_relative_clock_was_placed_is_kept_through_parquet(tmp_path):
+    source = tmp_path / "p.csv"
+    source.write_text("vc,job_id,submit_s,gpus,duration_s\nv,1,0,4,60\nv,2,30,4,60\n")
+    read = read_history("philly", [source], options=ReadOptions(origin_s=1_600_000_000.0))
+    assert (read.origin.zero_s, float(read.jobs.submit_s.min())) == (1_600_000_000.0, 1_600_000_000.0)
+    write_history(read, tmp_path / "p.parquet")
+    assert load_history(tmp_path / "p.parquet").origin.zero_s == 1_600_000_000.0
