@@ -92,6 +92,8 @@ def _why_stay(node: Node | None) -> str:
 
 
 def _open_again(action: Terminate, cluster: Cluster) -> None:
+    if action.cordoned:
+        return  # by somebody else, or because the cloud takes it: not ours to open
     try:
         cluster.uncordon(action.node_id or "")
     except ProviderError:

@@ -127,7 +127,8 @@ class Drain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminate:
-    """Give a machine back. `node_id` None: the cluster does not know it. The node is re-read and cordoned first."""
+    """Give a machine back. `node_id` None: the cluster does not know it. The node is cordoned and read again first; one
+    that was `cordoned` before stays so if the machine stays."""
 
     instance_id: str
     cloud: str
@@ -135,6 +136,7 @@ class Terminate:
     reason: str
     node_id: str | None = None
     cluster: str | None = None
+    cordoned: bool = False
 
     @property
     def key(self) -> str:

@@ -28,6 +28,7 @@ def scale_in(desk: Desk, keep: dict[str, int]) -> list[Action]:
                     reason=reason,
                     node_id=node.id if node else None,
                     cluster=node.cluster if node else None,
+                    cordoned=node is not None and node.state is NodeState.CORDONED,
                 )
             )
     return actions

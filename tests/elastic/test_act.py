@@ -17,12 +17,14 @@ from elastic.planning.plan import (
     Terminate,
     Uncordon,
 )
+from elastic.planning.planner import make_plan
 from elastic.planning.policy import Mode
-from elastic.planning.state import Result
+from elastic.planning.state import ControllerState, Result
+from forecast.forecaster import Forecasts
 from providers.errors import AccessDenied, InvalidRequest, NotFound, ProviderError, Throttled, Unreachable
-from providers.facts import LaunchReply, OfferingFailure
+from providers.facts import LaunchReply, NodeState, OfferingFailure
 from providers.ports import ClusterReading, Ports
-from tests.builders import NOW, a_node, a_policy, an_instance, an_offering
+from tests.builders import NOW, a_node, a_policy, a_snapshot, an_instance, an_offering
 from tests.builders_site import Site, a_sim_job
 
 
@@ -214,6 +216,22 @@ def test_a_node_that_got_work_meanwhile_stays_and_is_opened_again():
     assert "uncordon c2" in calls
     assert done["terminate:i2"].result is Result.SKIPPED
     assert "work again" in done["terminate:i2"].detail
+
+
+def test_a_node_that_somebody_had_cordoned_stays_so_when_its_machine_stays():
+    """A person's cordon, or one of a spot notice, is not ours to take off."""
+    notes = Notes()
+    busy = idle(1, used=4, job_ids=("j",))
+    done, calls = do(a_termination(1, cordoned=True), notes=notes, cluster=Cluster(notes, (busy,)))
+    assert done["terminate:i1"].result is Result.SKIPPED
+    assert "uncordon c1" not in calls
+
+
+def test_the_plan_says_which_nodes_were_cordoned_before():
+    nodes = (idle(1), idle(2, state=NodeState.CORDONED, cordon_reason="repair"))
+    machines = tuple(an_instance(f"i{n}", node_id=f"c{n}") for n in (1, 2))
+    plan = make_plan(a_snapshot(nodes=nodes, instances=machines), Forecasts(), a_policy(), ControllerState())
+    assert {a.instance_id: a.cordoned for a in plan.actions} == {"i1": False, "i2": True}
 
 
 def test_a_node_whose_use_cannot_be_read_stays():
