@@ -2,7 +2,7 @@
 
 import typer
 
-from elastic.commands import compare, forecast, history, init, policy, replay, run
+from elastic.commands import compare, explain, forecast, history, init, plan, policy, replay, run, summary
 
 app = typer.Typer(
     name="elastic",
@@ -14,6 +14,9 @@ app = typer.Typer(
 
 app.command("run")(run.run)
 app.command("replay")(replay.replay)
+app.command("plan")(plan.plan)
+app.command("explain")(explain.explain)
+app.command("summary")(summary.summary)
 app.command("compare")(compare.compare)
 app.command("init")(init.init)
 app.command("forecast")(forecast.forecast)

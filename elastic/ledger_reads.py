@@ -6,12 +6,15 @@ Asked by the commands `plan` and `explain` and by the page. Reads only.
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
 
 import sqlalchemy as sa
 
 from elastic.codec import Seen
 from elastic.ledger import SqlLedger, decode
 from elastic.ledger_engine import reading
+from elastic.ledger_port import LedgerError
 from elastic.ledger_tables import POLICIES, RECORDS
 from elastic.planning.state import Record
 
@@ -92,3 +95,31 @@ def _first(ledger: SqlLedger, query: "sa.Select[tuple[object, ...]]") -> KeptTic
 def _kept(row: "sa.Row[tuple[object, ...]]") -> KeptTick:
     record = decode(row.id, tick=row.tick, body=row.body, packed=row.snapshot)
     return KeptTick(id=row.id, at=row.at, text=row.text, is_whole=row.whole, record=record)
+
+
+def open_to_read(url: str) -> SqlLedger:
+    """A ledger that is there, for questions only: SQLite files are opened read-only, so that not a byte changes, and
+    never made. LedgerError if there is none or it cannot be read."""
+    try:
+        asked = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        return SqlLedger(url)  # says what is wrong with it
+    if asked.get_backend_name() != "sqlite" or not asked.database or asked.database.startswith("file:"):
+        return SqlLedger(url)
+    file = Path(asked.database)
+    if not file.is_file():
+        raise LedgerError(f"there is no ledger {file}; `elastic run` makes one, --data or --ledger name another")
+    only_read = asked.set(database=f"file:{quote(str(file.resolve()))}", query={"mode": "ro", "uri": "true"})
+    return SqlLedger(only_read.render_as_string(hide_password=False))
+
+
+def whole_ticks(ledger: SqlLedger, *, since: datetime, until: datetime, limit: int) -> list[KeptTick]:
+    """The newest ticks of a span whose snapshot is whole, oldest first."""
+    query = (
+        sa.select(*_COLUMNS)
+        .where(RECORDS.c.whole.is_(True), RECORDS.c.at >= since, RECORDS.c.at <= until)
+        .order_by(RECORDS.c.id.desc())
+        .limit(limit)
+    )
+    with reading(ledger.engine) as connection:
+        return [_kept(row) for row in reversed(connection.execute(query).all())]

@@ -105,13 +105,20 @@ def running_sum(times: "np.ndarray", changes: "np.ndarray") -> "tuple[np.ndarray
 
 
 def write_replay(
-    out: Path, done: Replay, summary: Mapping[str, object], *, texts: Mapping[str, str] | None = None
+    out: Path,
+    done: Replay,
+    summary: Mapping[str, object],
+    *,
+    jobs: pd.DataFrame | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> None:
-    """`segments.parquet`, `nodes.parquet`, `waits.parquet`, `decisions.jsonl`, `summary.json`, and `texts` (by file
+    """The tables, `decisions.jsonl`, `summary.json`, where given `jobs.parquet` (of `job_table`) and `texts` (by file
     name): each whole or not there. Interrupted, it leaves nothing half-written behind."""
     out.mkdir(parents=True, exist_ok=True)
     segments, nodes = tables(done)
     frames = {"segments.parquet": segments, "nodes.parquet": nodes, "waits.parquet": waits_table(done)}
+    if jobs is not None:
+        frames["jobs.parquet"] = jobs
     made = [*frames, "decisions.jsonl", "summary.json", *(texts or {})]
     try:
         for name, table in frames.items():

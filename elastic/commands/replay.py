@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from elastic.replay import TraceJob
     from elastic.report import Told
 
-NOTE = "segments, nodes, waits (Parquet), decisions.jsonl, summary.json, report.html"
+NOTE = "segments, nodes, jobs, waits (Parquet), decisions.jsonl, summary.json, report.html"
 
 
 def replay(
@@ -64,7 +64,7 @@ def _play(jobs: "list[TraceJob]", policy: "Policy", told: "Told", *, out: Path, 
     from elastic.commands.progress import bar
     from elastic.replay import replay as play
     from elastic.replay import sim_jobs
-    from elastic.replay_files import plain, score, write_replay
+    from elastic.replay_files import job_table, plain, score, tables, write_replay
     from elastic.report import report_html
 
     out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be made is told before the work, not after
@@ -86,5 +86,6 @@ def _play(jobs: "list[TraceJob]", policy: "Policy", told: "Told", *, out: Path, 
             **figures,
             "prices_from": "the simulated market's list prices",
         }
-        write_replay(out, done, summary, texts={"report.html": page})
+        rows = job_table(jobs, tables(done)[0], until_s=done.until_s)
+        write_replay(out, done, summary, jobs=rows, texts={"report.html": page})
     return summary

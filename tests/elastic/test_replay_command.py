@@ -25,7 +25,15 @@ from tests.builders import a_policy
 
 ROOT = Path(__file__).parents[2]
 CLOCK = SystemClock()
-FILES = {"segments.parquet", "nodes.parquet", "waits.parquet", "decisions.jsonl", "summary.json", "report.html"}
+FILES = {
+    "segments.parquet",
+    "nodes.parquet",
+    "jobs.parquet",
+    "waits.parquet",
+    "decisions.jsonl",
+    "summary.json",
+    "report.html",
+}
 HOUR_S = 3600.0
 
 
