@@ -68,7 +68,7 @@ def _blind_clusters(desk: Desk) -> frozenset[str]:
 
 
 def _pool_rule(desk: Desk, action: Action) -> tuple[str, str] | None:
-    if isinstance(action, Launch | Terminate) and action.pool not in desk.policy.pools:
+    if isinstance(action, Launch) and action.pool not in desk.policy.pools:
         return "unknown_pool", f"the policy has no pool {action.pool}"
     return None
 
@@ -84,8 +84,9 @@ def _source_rule(desk: Desk, action: Action, blind: frozenset[str], cloud_blind:
                     "a source could not be read whole: nothing is bought on old facts",
                 )
         case Terminate():
-            cluster = action.cluster or desk.pool(action.pool).cluster
-            if cluster in blind or cloud_blind:
+            pool = desk.policy.pools.get(action.pool)
+            home = action.cluster or (pool.cluster if pool else None)
+            if cloud_blind or (home in blind if home else blind):
                 return "source_unreadable", "a source could not be read whole: nothing is removed on old facts"
         case Route() | Move() | Displace() | Drain() | Cordon() | Uncordon():
             if action.cluster in blind:

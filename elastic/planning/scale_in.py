@@ -36,11 +36,14 @@ def scale_in(desk: Desk, keep: dict[str, int]) -> list[Action]:
 
 def _why_give_back(desk: Desk, instance: Instance) -> str:
     """Why this machine should go; '' if it should stay."""
-    pool = desk.policy.pools.get(instance.pool)
-    if pool is None or instance.state is InstanceState.TERMINATING:
+    if instance.state is InstanceState.TERMINATING:
         return ""
     age_s = (desk.at - instance.requested_at).total_seconds()
     node = desk.nodes.get(instance.node_id or "")
+    pool = desk.policy.pools.get(instance.pool)
+    if pool is None:
+        runs_nothing = age_s > JOIN_DEADLINE_S if node is None else not node.job_ids and node.free_gpus == node.gpus
+        return f"the policy has no pool {instance.pool} any more" if runs_nothing else ""
     if node is None or desk.is_joining(instance):
         if age_s > JOIN_DEADLINE_S:
             return f"never joined within {JOIN_DEADLINE_S / 60:.0f} min of the request"

@@ -453,3 +453,20 @@ def test_while_the_cloud_cannot_be_read_a_lost_launch_stays_in_flight():
     records = site.run(15)
     assert of(Launch, records) == []
     assert len(site.cloud.instances()) == 1
+
+
+def test_machines_of_a_pool_that_the_policy_no_longer_names_end_with_their_work():
+    """F001: a policy edit leaves no machine behind that nobody owns, and takes none from under its work."""
+    jobs = [a_sim_job("home", 32, runs_s=1e6, job_class="fixed"), a_sim_job("j", 8, at_s=1, runs_s=3600)]
+    site = Site(jobs, policy=a_policy(classes=AT_ONCE, pools={"onprem": home_pool(4), "burst": burst_pool()}))
+    site.clock.wait(1)
+    site.run(10)
+    site.policy = a_policy(
+        content_hash="renamed", classes=AT_ONCE, pools={"onprem": home_pool(4), "cloud": burst_pool()}
+    )
+    site.run(40)
+    assert site.world.is_running("j")
+    assert len(site.cloud.instances()) == 1
+    site.run(60)
+    assert "j" not in site.world.jobs
+    assert site.cloud.instances() == ()
