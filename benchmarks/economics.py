@@ -69,7 +69,7 @@ def _one(trace: list[TraceJob], contender: Contender, case: Case, *, out: Path |
     sys.stdout.write(json.dumps(row | plain(score(trace, done, onprem_gpus=case.onprem_gpus))) + "\n")
     sys.stdout.flush()
     if out:
-        write_replay(out, done, dict(row))
+        write_replay(out, done, dict(row), zero_s=trace[0].zero_s)
 
 
 def _tell(case: Case, contenders: list[Contender], figures: dict[str, dict[str, float]], *, as_json: bool) -> None:

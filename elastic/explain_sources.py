@@ -14,6 +14,7 @@ from elastic.explain import JobFacts, NodeFacts, Run
 from elastic.ledger import SqlLedger
 from elastic.ledger_reads import find_at, find_tick, ticks_naming, whole_ticks
 from elastic.planning.state import Record
+from elastic.replay_files import on_unix_clock
 from elastic.replay_waits import Spell, wait_spells
 from providers.facts import InstanceState, Job, JobState
 
@@ -238,7 +239,7 @@ class ReplayDecisions:
     def _table(self, name: str) -> pd.DataFrame:
         file = self._out / f"{name}.parquet"
         try:
-            return pd.read_parquet(file)
+            return on_unix_clock(pd.read_parquet(file))
         except (OSError, ValueError) as trouble:
             raise SourceError(f"{file} cannot be read ({trouble}); run the replay again") from trouble
 

@@ -11,10 +11,11 @@ from math import ceil
 from random import Random
 
 from elastic.controller import Controller, Planner
-from elastic.planning.plan import Launch, Terminate, Wait
+from elastic.planning.plan import Launch, Terminate
 from elastic.planning.planner import make_plan
 from elastic.planning.policy import Policy
 from elastic.planning.state import ControllerState, Record
+from elastic.replay_waits import WaitSpells
 from forecast.forecaster import Forecasts
 from forecast.runtime import RanJob, RuntimeCounts, RuntimeModel
 from providers.facts import CapacityType
@@ -31,7 +32,8 @@ LEARN_EVERY_S = 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
-    """One row of a history: what was asked for when, and how long it ran (for the world only)."""
+    """One row of a history: what was asked for when, and how long it ran (for the world only). `zero_s`: the Unix
+    second of its history's own second 0, where that counts from its start."""
 
     id: str
     submit_s: float
@@ -39,6 +41,7 @@ class TraceJob:
     duration_s: float
     team: str = ""
     name: str = ""
+    zero_s: float = 0.0
 
     @property
     def submitted_at(self) -> datetime:
@@ -51,7 +54,7 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self.waits: list[tuple[float, tuple[Wait, ...]]] = []  # (Unix seconds, why each job waited)
+        self.waits = WaitSpells()
         self.intents: list[str] = []
 
     def write_intent(self, launch: Launch, at: datetime) -> None:
@@ -60,7 +63,7 @@ class MemoryLedger:
 
     def append(self, record: Record, state: ControllerState) -> None:
         """A tick; only those that acted are kept whole, without their snapshot."""
-        self.waits.append((record.plan.at.timestamp(), record.plan.waits))
+        self.waits.add(record.plan.at.timestamp(), record.plan.waits)
         if record.plan.actions or record.plan.withheld:
             self.records.append(replace(record, snapshot=replace(record.snapshot, jobs=(), nodes=(), offerings=())))
 

@@ -11,20 +11,26 @@ import pandas as pd
 
 from elastic.codec import decision_to_json
 from elastic.replay import Replay, TraceJob
-from elastic.replay_waits import Spell, wait_spells
+from elastic.replay_waits import Spell
 from providers.history import load_history
 
+# Columns that are instants, and where a table keeps the Unix second of its clock's zero.
+CLOCK_COLUMNS = ("submit_s", "start_s", "end_s", "requested_s", "ready_s", "released_s", "from_s", "to_s")
+ZERO = "zero_s"
 MAX_GPUS = 256  # larger jobs are crash-loop artefacts of the reconstructed trace; the judge leaves them out too
 
 
 def read_trace(path: Path, *, max_gpus: int = MAX_GPUS) -> list[TraceJob]:
     """Jobs of a history with a known run, in order of submission."""
-    jobs = load_history(path).jobs
+    history = load_history(path)
+    jobs, zero_s = history.jobs, history.origin.zero_s
     runs = jobs.assign(duration_s=jobs.end_s - jobs.start_s)
     runs = runs[(runs.gpus > 0) & (runs.duration_s > 0) & (runs.gpus <= max_gpus)]
     runs = runs.sort_values("submit_s", kind="stable")
     return [
-        TraceJob(id=str(i), submit_s=float(s), gpus=int(g), duration_s=float(d), team=str(t), name=str(n))
+        TraceJob(
+            id=str(i), submit_s=float(s), gpus=int(g), duration_s=float(d), team=str(t), name=str(n), zero_s=zero_s
+        )
         for i, s, g, d, t, n in zip(
             runs.job_id, runs.submit_s, runs.gpus, runs.duration_s, runs.team, runs.name, strict=True
         )
@@ -109,11 +115,13 @@ def write_replay(
     done: Replay,
     summary: Mapping[str, object],
     *,
+    zero_s: float = 0.0,
     jobs: pd.DataFrame | None = None,
     texts: Mapping[str, str] | None = None,
 ) -> None:
     """The tables, `decisions.jsonl`, `summary.json`, where given `jobs.parquet` (of `job_table`) and `texts` (by file
-    name): each whole or not there. Interrupted, it leaves nothing half-written behind."""
+    name): each whole or not there. Interrupted, it leaves nothing half-written behind. Times in the tables are seconds
+    on the trace's own clock; `zero_s` is where its second 0 was placed."""
     out.mkdir(parents=True, exist_ok=True)
     segments, nodes = tables(done)
     frames = {"segments.parquet": segments, "nodes.parquet": nodes, "waits.parquet": waits_table(done)}
@@ -122,7 +130,7 @@ def write_replay(
     made = [*frames, "decisions.jsonl", "summary.json", *(texts or {})]
     try:
         for name, table in frames.items():
-            table.to_parquet(_part(out, name))
+            on_own_clock(table, zero_s).to_parquet(_part(out, name))
         with _part(out, "decisions.jsonl").open("w") as file:
             file.writelines(decision_to_json(record) + "\n" for record in done.ledger.records)
         for name, text in {"summary.json": json.dumps(summary, indent=2) + "\n", **(texts or {})}.items():
@@ -134,9 +142,22 @@ def write_replay(
             _part(out, name).unlink(missing_ok=True)
 
 
+def on_own_clock(table: pd.DataFrame, zero_s: float) -> pd.DataFrame:
+    """Unix seconds of a table as seconds after `zero_s`, which stays with the table."""
+    shifted = table.assign(**{name: table[name] - zero_s for name in CLOCK_COLUMNS if name in table})
+    shifted.attrs[ZERO] = zero_s
+    return shifted
+
+
+def on_unix_clock(table: pd.DataFrame) -> pd.DataFrame:
+    """A table as it was before `on_own_clock`."""
+    zero_s = table.attrs.get(ZERO, 0.0)
+    return table.assign(**{name: table[name] + zero_s for name in CLOCK_COLUMNS if name in table})
+
+
 def waits_table(done: Replay) -> pd.DataFrame:
     """Why each job waited when: `job_id`, `rule`, `detail`, `from_s`, `to_s`, in the order of their ends."""
-    spells = wait_spells(done.ledger.waits, until_s=done.until_s)
+    spells = done.ledger.waits.until(done.until_s)
     return pd.DataFrame([astuple(s) for s in spells], columns=[f.name for f in fields(Spell)])
 
 

@@ -87,5 +87,5 @@ def _play(jobs: "list[TraceJob]", policy: "Policy", told: "Told", *, out: Path, 
             "prices_from": "the simulated market's list prices",
         }
         rows = job_table(jobs, tables(done)[0], until_s=done.until_s)
-        write_replay(out, done, summary, jobs=rows, texts={"report.html": page})
+        write_replay(out, done, summary, zero_s=jobs[0].zero_s, jobs=rows, texts={"report.html": page})
     return summary

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 from elastic.cli import app
 from elastic.codec import CodecError, decision_from_json
 from elastic.planning.plan import Launch, Wait
+from elastic.policy_file import default_policy_path, load_policy
 from elastic.replay import TraceJob, replay, sim_jobs
-from elastic.replay_files import job_table, read_trace, score, tables, waits_table, write_replay
+from elastic.replay_files import job_table, on_unix_clock, read_trace, score, tables, waits_table, write_replay
 from elastic.replay_waits import wait_spells
 from elastic.report import Told, report_html, worst_waits
 from elastic.report_series import series_of
@@ -253,3 +254,15 @@ def test_bad_input_ends_with_two_and_says_which(tmp_path, options, says):
     told = CliRunner().invoke(app, ["replay", *(o.format(desk=desk, tmp=tmp_path) for o in options)])
     assert told.exit_code == 2, told.output
     assert says in told.stderr
+
+
+def test_tables_of_a_relative_trace_are_on_its_own_clock_and_find_their_way_back(tmp_path):
+    source = tmp_path / "p.csv"
+    source.write_text("vc,job_id,submit_s,gpus,duration_s\nv,1,0,4,600\nv,2,30,4,600\nv,3,900,4,60\n")
+    trace = read_trace(source)
+    policy = load_policy(default_policy_path().with_name("replay.yaml"), at=trace[0].submitted_at, data_may_end=True)
+    done = replay(sim_jobs(trace, policy, checkpointable_share=1.0, seed=0), policy, onprem_gpus=8)
+    write_replay(tmp_path / "out", done, {}, zero_s=trace[0].zero_s)
+    kept = pd.read_parquet(tmp_path / "out" / "segments.parquet")
+    assert kept.start_s.tolist() == [0.0, 30.0]
+    assert on_unix_clock(kept).start_s.min() == trace[0].submit_s
