@@ -17,26 +17,39 @@ class Spell:
     to_s: float
 
 
-def wait_spells(told: Iterable[tuple[float, tuple[Wait, ...]]], *, until_s: float) -> list[Spell]:
-    """Spells in the order in which they ended. `told`: at each tick who waited why, oldest first; a spell ends at the
-    first tick that tells another reason or none, the last ones at `until_s`."""
-    spells: list[Spell] = []
-    open_spells: dict[str, tuple[str, str, float]] = {}
-    for at_s, waits in told:
-        still: dict[str, tuple[str, str, float]] = {}
+class WaitSpells:
+    """Folds what each tick told of waits, oldest first; a long queue costs memory once a reason, not once a tick."""
+
+    def __init__(self) -> None:
+        self._ended: list[Spell] = []
+        self._open: dict[str, tuple[str, str, float]] = {}
+
+    def add(self, at_s: float, waits: Iterable[Wait]) -> None:
+        """Who waits why at a tick. A spell ends at the first tick that tells another reason or none."""
+        before, still = self._open, {}
         for wait in waits:
+            rule, detail = wait.rule, wait.detail
             for job_id in wait.job_ids:
-                known = open_spells.get(job_id)
-                if known is not None and known[0] == wait.rule and known[1] == wait.detail:
-                    still[job_id] = known
-                else:
-                    still[job_id] = (wait.rule, wait.detail, at_s)
-        for job_id, spell in open_spells.items():
+                known = before.get(job_id)
+                if known is None or known[0] != rule or known[1] != detail:
+                    known = (rule, detail, at_s)
+                still[job_id] = known
+        for job_id, spell in before.items():
             if still.get(job_id) is not spell:
-                spells.append(_spell(job_id, spell, at_s))
-        open_spells = still
-    spells += [_spell(job_id, spell, until_s) for job_id, spell in open_spells.items()]
-    return spells
+                self._ended.append(_spell(job_id, spell, at_s))
+        self._open = still
+
+    def until(self, end_s: float) -> list[Spell]:
+        """Every spell, in the order of their ends; those that last end there."""
+        return [*self._ended, *(_spell(job_id, spell, end_s) for job_id, spell in self._open.items())]
+
+
+def wait_spells(told: Iterable[tuple[float, tuple[Wait, ...]]], *, until_s: float) -> list[Spell]:
+    """The spells of all ticks at once."""
+    folded = WaitSpells()
+    for at_s, waits in told:
+        folded.add(at_s, waits)
+    return folded.until(until_s)
 
 
 def _spell(job_id: str, spell: tuple[str, str, float], to_s: float) -> Spell:

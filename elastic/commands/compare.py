@@ -63,7 +63,7 @@ def _contenders(
         stem = path.stem if path else "replay"
         name = stem if stem not in {c.name for c in found} else f"{stem}-{len(found) + 1}"
         policy = replay_policy(path, jobs, onprem_gpus=onprem_gpus)
-        found.append(Contender(name=name, title=f"policy {path or name}", policy=policy))
+        found.append(Contender(name=name, title=f"policy {name}", policy=policy))
     return [*found, *(baselines_of(found[0].policy) if baselines else [])]
 
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from elastic.commands.output import refuse
 
 if TYPE_CHECKING:
@@ -29,17 +31,20 @@ def trace_of(path: Path, *, max_gpus: int) -> "list[TraceJob]":
 def replay_policy(path: Path | None, trace: "list[TraceJob]", *, onprem_gpus: int) -> "Policy":
     """The policy for the trace's span, policies/replay.yaml if none is given, or exit 2 with every complaint."""
     from elastic.policy_file import PolicyError, default_policy_path, load_policy
+    from elastic.replay_policy import as_played
 
     file = path or default_policy_path().with_name("replay.yaml")
     try:
         policy = load_policy(file, at=trace[0].submitted_at, until=trace[-1].submitted_at, data_may_end=True)
     except PolicyError as complaint:
         refuse(*(str(one) for one in complaint.complaints))
-    home = next((pool for pool in policy.pools.values() if pool.place == "on-prem"), None)
-    if home is None:
-        refuse(f"{file}: pools: a replay needs an on-prem pool; add one with `place: on-prem`")
-    for name in {"batch", "fixed"} - set(policy.classes):
-        refuse(f"{file}: classes: a replay puts jobs into the classes batch and fixed; add {name}")
+    try:
+        played, notes = as_played(policy)
+    except ValueError as trouble:
+        refuse(f"{file}: {trouble}")
+    for note in notes:
+        typer.secho(f"{file}: {note}", err=True, fg=typer.colors.YELLOW)
+    home = next(pool for pool in played.pools.values() if pool.place == "on-prem")
     if onprem_gpus < home.gpus_per_node:
         refuse(f"--onprem-gpus {onprem_gpus}: less than one node of {home.gpus_per_node} GPUs")
-    return policy
+    return played

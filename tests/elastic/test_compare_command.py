@@ -9,7 +9,9 @@ from elastic.baselines import BASELINES, baseline
 from elastic.cli import app
 from elastic.comparison import Case, Contender, baselines_of, compare, play
 from elastic.planning.plan import Launch, Move, Purpose
+from elastic.planning.policy import JobClass, Mode
 from elastic.replay import TraceJob
+from elastic.replay_policy import as_played
 from tests.builders import a_policy
 
 MIN_S, HOUR_S = 60.0, 3600.0
@@ -102,9 +104,9 @@ def test_every_contender_is_scored_on_the_same_unavoidable_hours():
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    """Three days of the made-up desk."""
+    """Two days of the made-up desk."""
     path = tmp_path_factory.mktemp("trace") / "desk.parquet"
-    made = CliRunner().invoke(app, ["history", "sample", "--out", str(path), "--days", "3", "--seed", "2"])
+    made = CliRunner().invoke(app, ["history", "sample", "--out", str(path), "--days", "2", "--seed", "2"])
     assert made.exit_code == 0, made.output
     return path
 
@@ -137,13 +139,37 @@ def test_a_site_that_needs_no_cloud_has_no_ratio_and_valid_json(desk):
     assert row["ratio"] is None
 
 
+@pytest.mark.parametrize("name", ["default", "kubernetes-site", "quant-desk", "small-site"])
+def test_every_example_policy_with_a_site_can_be_played_and_acts(desk, name):
+    policies = ["--policies", f"policies/{name}.yaml"]
+    told = CliRunner().invoke(
+        app,
+        ["compare", str(desk), "--onprem-gpus", "64", "--no-baselines", "--format", "json", *policies],
+    )
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["contenders"][0]["paid_gpu_h"] > 0
+
+
+def test_a_policy_is_played_on_one_family_of_its_pools_and_it_says_what_was_changed():
+    policy = a_policy()
+    other = policy.pools["burst"].model_copy(update={"gpu_model": "other"})
+    desk = a_policy(pools={**policy.pools, "other": other}, mode=Mode.ADVISE, classes={"batch": JobClass()})
+    played, notes = as_played(desk)
+    assert list(played.pools) == ["onprem", "burst"]
+    assert played.mode is Mode.ACT
+    assert ["other" in notes[0], "advise" in notes[1], "no class fixed" in notes[2]] == [True] * 3
+    assert as_played(policy)[1] == ()
+    with pytest.raises(ValueError, match="on-prem"):
+        as_played(a_policy(pools={"burst": policy.pools["burst"]}))
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         (["missing.parquet", "--onprem-gpus", "8"], "missing.parquet"),
         (["{desk}", "--onprem-gpus", "4"], "less than one node of 8 GPUs"),
         (["{desk}", "--onprem-gpus", "8", "--policies", "missing.yaml"], "missing.yaml"),
-        (["{desk}", "--onprem-gpus", "8", "--policies", "policies/quant-desk.yaml"], "add "),
+        (["{desk}", "--onprem-gpus", "8", "--policies", "policies/night-batch.yaml"], "add one with `place: on-prem`"),
     ],
 )
 def test_bad_input_ends_with_two_and_says_which(desk, options, says):
