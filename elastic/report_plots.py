@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HOME = "#9fb3c8"
+# What lies above so many times the usual (this quantile of the steps with any) is cut off and told.
+USUAL_SHARE, WILD_FACTOR = 0.98, 2.5
 # Classes of waits, upper edges in minutes; the last class is open.
 WAIT_EDGES_MIN = (0.5, 1, 2, 5, 10, 15, 30, 60, 240, 1440)
 
@@ -33,10 +35,10 @@ def supply_plot(site: Site, *, zone: ZoneInfo) -> str:
     top.fill_between(times, 0, site.home_gpus, step="post", color=HOME, alpha=0.55, lw=0, label="GPUs at home")
     top.fill_between(times, site.home_gpus, supply, step="post", color=PEAK, alpha=0.75, lw=0, label="rented and ready")
     top.step(times, site.demand_gpus, where="post", color=ACTUAL, lw=0.9, label="demand: running and waiting")
-    top.set_ylim(0, 1.2 * max(float(site.demand_gpus.max()), float(supply.max()), 1.0))
+    _roof(top, times, np.maximum(site.demand_gpus, supply), least=1.1 * site.home_gpus, room=1.2)
     top.legend(loc="upper left", ncols=3, frameon=False, fontsize=8.5)
     low.fill_between(times, 0, site.rented_gpus, step="post", color=PEAK, alpha=0.75, lw=0)
-    low.set_ylim(0, 1.15 * max(float(site.rented_gpus.max()), 1.0))
+    _roof(low, times, site.rented_gpus, least=1.0, room=1.15)
     _finish(top, "GPUs")
     _finish(low, "rented GPUs")
     _date_axis(low, times)
@@ -94,12 +96,31 @@ def forecast_plot(ahead: DayAhead, *, zone: ZoneInfo) -> str:
     axes.step(times, said[0.9], where="post", color=MEDIAN, lw=0.6, ls="--", label="90 %")
     axes.step(times, ahead.actual_gpus, where="post", color=ACTUAL, lw=0.9, label="what came")
     axes.step(times, said[0.5], where="post", color=MEDIAN, lw=1.2, label="median, a day ahead")
-    highest = max(float(np.nanmax(ahead.actual_gpus)), float(np.nanquantile(said[0.95], 0.98)), 1.0)
-    axes.set_ylim(0, 1.25 * highest)  # one wild hour of the band may leave the picture at the top
+    band = float(np.nanquantile(said[0.95], 0.9))  # wild hours of the band may leave the picture at the top
+    _roof(axes, times, ahead.actual_gpus, least=band, room=1.25)
     axes.legend(loc="upper left", ncols=4, frameon=False, fontsize=8.5)
     _finish(axes, "GPUs wanted, highest of the hour")
     _date_axis(axes, times)
     return _uri(figure)
+
+
+def _roof(axes: "Axes", times: Floats, values: Floats, *, least: float, room: float) -> None:
+    """The top of the picture. A few wild steps (a crash loop that submits thousands of jobs) would press all the rest
+    flat: they leave it at the top, and the highest is told."""
+    some = values[values > 0]
+    usual = max(float(np.nanquantile(some, USUAL_SHARE)) if len(some) else 0.0, least, 1.0)
+    place = int(np.nanargmax(values))
+    highest = float(values[place])
+    if highest <= WILD_FACTOR * usual:
+        axes.set_ylim(0, room * max(highest, least, 1.0))
+        return
+    axes.set_ylim(0, room * 1.25 * usual)
+    text = f"up to {highest:,.0f}, cut off here"
+    left = place > len(values) / 2
+    axes.annotate(
+        text, (float(times[place]), room * 1.25 * usual), (-6 if left else 6, -30), textcoords="offset points",
+        ha="right" if left else "left", fontsize=8, color=PEAK,
+    )  # fmt: skip
 
 
 def _figure(height: float) -> "Figure":

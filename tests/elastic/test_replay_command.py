@@ -6,7 +6,9 @@ import re
 import signal
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pytest
@@ -20,6 +22,7 @@ from elastic.replay import TraceJob, replay, sim_jobs
 from elastic.replay_files import job_table, on_unix_clock, read_trace, score, tables, waits_table, write_replay
 from elastic.replay_waits import wait_spells
 from elastic.report import Told, report_html, worst_waits
+from elastic.report_plots import supply_plot
 from elastic.report_series import series_of
 from providers.clock import SystemClock
 from tests.builders import a_policy
@@ -174,6 +177,25 @@ def test_the_money_of_the_report_ends_where_the_score_does(week):
     assert site.least_usd[-1] * summary["ratio"] == pytest.approx(summary["paid_usd"], rel=2e-3)
     assert (site.usd[1:] >= site.usd[:-1] - 1e-6).all()
     assert site.home_gpus == 128
+
+
+def test_a_crash_loop_of_ten_thousand_gpus_leaves_the_picture_at_the_top_and_is_told():
+    """F025: one wild hour must not press everything else flat."""
+    policy = a_policy()
+    calm = [TraceJob(id=f"c{n}", submit_s=n * HOUR_S, gpus=8, duration_s=3 * HOUR_S) for n in range(120)]
+    wild = [TraceJob(id=f"w{n}", submit_s=60 * HOUR_S, gpus=200, duration_s=30.0) for n in range(50)]
+    trace = sorted([*calm, *wild], key=lambda job: job.submit_s)
+    done = replay(sim_jobs(trace, policy, checkpointable_share=1.0, seed=0), policy, onprem_gpus=32)
+    jobs, (segments, nodes) = job_table(trace, tables(done)[0], until_s=done.until_s), tables(done)
+    start_s, until_s = done.start_s, done.until_s
+    site = series_of(trace, jobs, segments, nodes, onprem_gpus=32, start_s=start_s, until_s=until_s)
+    assert site.demand_gpus.max() >= 10_000
+    assert "cut off here" in picture_text(supply_plot(site, zone=ZoneInfo("UTC")))
+
+
+def picture_text(uri):
+    """Matplotlib draws letters as paths and keeps each text as a comment."""
+    return b64decode(uri.removeprefix("data:image/svg+xml;base64,")).decode()
 
 
 def test_writing_that_fails_half_way_leaves_the_earlier_files_and_no_parts(tmp_path):
