@@ -115,10 +115,8 @@ def _job_facts(story: JobStory, zone: ZoneInfo) -> str:
     facts = story.facts
     if facts is None:
         return ": known by decisions only"
-    of = " ".join(
-        part for part in (facts.team and f"team {facts.team}", facts.job_class and f"class {facts.job_class}")
-    )
-    return f": {facts.gpus} GPUs, submitted {_time(facts.submitted_at, zone)}{f', {of}' if of else ''}"
+    of = "".join([f", team {facts.team}" * bool(facts.team), f", class {facts.job_class}" * bool(facts.job_class)])
+    return f": {facts.gpus} GPUs, submitted {_time(facts.submitted_at, zone)}{of}"
 
 
 def _mention(one: Mention, zone: ZoneInfo) -> str:

@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks import economics
 from elastic.baselines import BASELINES, baseline
 from elastic.cli import app
 from elastic.comparison import Case, Contender, baselines_of, compare, play
@@ -137,6 +138,31 @@ def test_a_site_that_needs_no_cloud_has_no_ratio_and_valid_json(desk):
     assert told.exit_code == 0, told.output
     row = json.loads(told.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["contenders"][0]
     assert row["ratio"] is None
+
+
+@pytest.mark.parametrize("who", [[], ["--baseline", "no-burst"]])
+def test_the_benchmark_of_economics_plays_one_case_and_writes_the_judges_tables(
+    desk, tmp_path, capsys, monkeypatch, who
+):
+    asked = [
+        "--trace",
+        str(desk),
+        "--onprem-gpus",
+        "96",
+        "--checkpointable",
+        "0.5",
+        "--seed",
+        "3",
+        "--out",
+        str(tmp_path),
+    ]
+    monkeypatch.setattr("sys.argv", ["economics", *asked, *who])
+    assert economics.main() == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["onprem_gpus"], row["checkpointable"]) == (96, 0.5)
+    assert (row["paid_gpu_h"] > 0) is not bool(who)
+    assert (tmp_path / "segments.parquet").exists()
+    assert (tmp_path / "nodes.parquet").exists()
 
 
 @pytest.mark.parametrize("name", ["default", "kubernetes-site", "quant-desk", "small-site"])

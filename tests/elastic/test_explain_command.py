@@ -61,7 +61,8 @@ def test_a_job_is_told_from_its_wait_to_where_it_ran(request, where):
     folder = request.getfixturevalue(where)
     story = explain("--job", "late", *(["--replay", folder] if where == "played" else ["--data", folder]))
     lines = story.splitlines()
-    assert "8 GPUs, submitted" in lines[0]
+    assert lines[0].startswith("job late: 8 GPUs, submitted 2026-12-01 09:01")
+    assert not lines[0].endswith((",", " "))
     waited = [line for line in lines if line.startswith("  waited")]
     assert waited[0].endswith(("[waits_for_target]", "[at_home_soon]"))
     assert waited[-1].endswith("[coming]")
