@@ -9,7 +9,8 @@ from hashlib import blake2b
 
 from elastic.controller import Planner
 from elastic.planning.cost import plan_cost
-from elastic.planning.desk import DUE_MARGIN_S, NEVER_S, Desk, families
+from elastic.planning.desk import DUE_MARGIN_S, NEVER_S, Desk
+from elastic.planning.family import families
 from elastic.planning.guard import guard
 from elastic.planning.plan import Action, Move, Plan, Purpose
 from elastic.planning.policy import JobClass, Policy

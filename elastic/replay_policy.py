@@ -5,7 +5,7 @@ A trace tells no GPU models, clusters or classes, and a replay shows what the po
 
 from dataclasses import replace
 
-from elastic.planning.desk import families
+from elastic.planning.family import families
 from elastic.planning.policy import Cluster, Mode, Policy
 
 CLUSTER, CLOUD = "main", "sim"  # the names of the simulated ones

@@ -93,10 +93,11 @@ def an_offering(**changes: object) -> Offering:
 
 
 def a_snapshot(**changes: object) -> Snapshot:
-    """Everything readable, nothing there, one offering."""
+    """Everything readable and read now, nothing there, one offering."""
+    at = changes.get("at", NOW)
     parts: dict[str, object] = {
-        "at": NOW,
+        "at": at,
         "offerings": (an_offering(),),
-        "readings": (Reading(source="cluster:main", read_at=NOW), Reading(source="cloud:sim", read_at=NOW)),
+        "readings": tuple(Reading(source=name, read_at=at) for name in ("cluster:main", "cloud:sim")),  # type: ignore[arg-type]
     }
     return Snapshot(**{**parts, **changes})  # type: ignore[arg-type]

@@ -26,10 +26,17 @@ def price_usd_per_hour(
     is_stale = (at - offering.priced_at).total_seconds() > guard.price_stale_after_s
     if is_stale and guard.price_stale_rule == "stop":
         return None
-    known = last_good.get(offering.key)
-    if known is not None and not known / guard.price_band <= price <= known * guard.price_band:
-        price = max(price, known)
+    if moved_too_far(offering, guard=guard, last_good=last_good):
+        price = max(price, last_good[offering.key])
     return max(price, _on_demand(offering, last_good)) if is_stale else price
+
+
+def moved_too_far(offering: Offering, *, guard: Guard, last_good: Mapping[str, float]) -> bool:
+    """Whether a price lies out of its band around the last good one."""
+    price, known = offering.price_usd_per_hour, last_good.get(offering.key)
+    if price is None or known is None:
+        return False
+    return not known / guard.price_band <= price <= known * guard.price_band
 
 
 def _on_demand(offering: Offering, last_good: Mapping[str, float]) -> float:

@@ -6,15 +6,16 @@ It lives for one `make_plan` and is never kept.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from operator import attrgetter
 
 from elastic.planning.advance import JOIN_DEADLINE_S
+from elastic.planning.family import Family, families
 from elastic.planning.placement import Floor, Journal, gang_shares, roll_back
 from elastic.planning.policy import JobClass, Policy, Pool
-from elastic.planning.snapshot import Snapshot
-from elastic.planning.state import ControllerState
+from elastic.planning.snapshot import Reading, Snapshot
+from elastic.planning.state import ControllerState, Lease
 from forecast.forecaster import Forecasts
 from providers.facts import (
     CapacityType,
@@ -38,18 +39,6 @@ MIN_TIME_LEFT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """Pools that serve the same work: one cluster, one GPU model; on-prem first."""
-
-    key: str
-    cluster: str
-    gpu_model: str
-    onprem: tuple[str, ...]
-    burst: tuple[str, ...]
-    lead_time_s: float  # the shortest from decision to a node that runs jobs, over the burst pools
-
-
-@dataclass(frozen=True, slots=True)
 class Terms:
     """What class and pool say about a waiting job: kept by both, for queues hold a hundred thousand of few kinds."""
 
@@ -59,17 +48,11 @@ class Terms:
     due_after_s: float  # having waited so long it must go out to start within its target; infinite if it may not burst
 
 
-def families(policy: Policy) -> tuple[Family, ...]:
-    """The policy's pools grouped by cluster and GPU model."""
-    groups: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
-    for name, pool in policy.pools.items():
-        home, burst = groups.setdefault((pool.cluster, pool.gpu_model), ([], []))
-        (home if pool.place == "on-prem" else burst).append(name)
-    lead_s = {name: pool.lead_time_s for name, pool in policy.pools.items()}
-    return tuple(
-        Family(f"{c}/{m}", c, m, tuple(home), tuple(burst), min((lead_s[p] for p in burst), default=0.0))
-        for (c, m), (home, burst) in groups.items()
-    )
+def leases_now(desk: "Desk", pool: str) -> tuple[Lease, ...]:
+    """Manual bursts in a pool that hold now, or start within its lead time."""
+    soon = desk.at + timedelta(seconds=desk.pool(pool).lead_time_s)
+    leases = desk.state.leases.values()
+    return tuple(x for x in leases if x.pool == pool and x.starts_at <= soon and desk.at < x.ends_at)
 
 
 def coming_id(instance: Instance) -> str:
@@ -179,9 +162,13 @@ class Desk:
         return job.id in self.due_now
 
     def allowed_types(self, job: Job, pool: str) -> tuple[CapacityType, ...]:
-        """Capacity types for a job in a pool, in the pool's order."""
-        wanted = self.class_of(job).capacity_types
-        return tuple(c for c in self.pool(pool).capacity_types if c in wanted)
+        """Capacity types for a job in a pool, in the pool's order. With `deadline_fallback` on-demand comes in only
+        when its wait target has passed (after Uniform Progress, NSDI'24)."""
+        rules = self.class_of(job)
+        types = tuple(c for c in self.pool(pool).capacity_types if c in rules.capacity_types)
+        if rules.deadline_fallback and self.waited_s(job) < rules.wait_target_s:
+            return tuple(c for c in types if c is not CapacityType.ON_DEMAND) or types
+        return types
 
     def waited_s(self, job: Job) -> float:
         """How long a pending job has waited."""
@@ -198,6 +185,14 @@ class Desk:
         )
 
     # What is where
+
+    @cached_property
+    def stale_readings(self) -> tuple[Reading, ...]:
+        """Readings without an error whose facts are older than the policy lets anyone act on."""
+        limit_s = self.policy.guard.stale_after_s
+        return tuple(
+            r for r in self.snapshot.readings if not r.error and (self.at - r.read_at).total_seconds() > limit_s
+        )
 
     @cached_property
     def node_jobs(self) -> Mapping[str, list[Job]]:
@@ -306,6 +301,12 @@ class Desk:
     def keep(self, job: Job, node_ids: tuple[str, ...]) -> None:
         """The placement stands: no later step touches this job."""
         self.placed[job.id] = node_ids
+
+    @cached_property
+    def held_for_gangs(self) -> frozenset[str]:
+        """Nodes on which waiting gangs count together with nodes that are not there yet. Asked after `scale_out`."""
+        places = [ids for ids in self.placed.values() if len(ids) > 1 and any(n not in self.nodes for n in ids)]
+        return frozenset(n for ids in places for n in ids if n in self.nodes)
 
     def waiting(self) -> list[Job]:
         """Pending demand that no step has placed yet, in order of urgency."""

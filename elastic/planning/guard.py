@@ -23,6 +23,7 @@ from elastic.planning.plan import (
     Withheld,
 )
 from elastic.planning.policy import Mode
+from elastic.planning.snapshot import Reading
 from elastic.planning.state import ControllerMode, InFlight
 from providers.facts import InstanceState
 
@@ -43,7 +44,7 @@ def guard(desk: Desk, actions: Iterable[Action]) -> tuple[list[Action], list[Wit
     allowed: list[Action] = []
     withheld: list[Withheld] = []
     counts = _Counts(running_usd_per_hour=_running_usd_per_hour(desk))
-    blind = _blind_clusters(desk), bool(desk.snapshot.trouble("cloud:"))
+    blind = _blind_clusters(desk), any(r.source.startswith("cloud:") for r in _unreadable(desk))
     for action in actions:
         stopped = _pool_rule(desk, action) or _source_rule(desk, action, *blind) or _mode_rule(desk, action)
         if stopped:
@@ -64,7 +65,13 @@ def guard(desk: Desk, actions: Iterable[Action]) -> tuple[list[Action], list[Wit
 
 
 def _blind_clusters(desk: Desk) -> frozenset[str]:
-    return frozenset(r.source.removeprefix("cluster:") for r in desk.snapshot.trouble("cluster:"))
+    names = [r.source for r in _unreadable(desk) if r.source.startswith("cluster:")]
+    return frozenset(name.removeprefix("cluster:") for name in names)
+
+
+def _unreadable(desk: Desk) -> Iterable[Reading]:
+    """Readings that failed, and those whose facts are too old to act on."""
+    return (*desk.snapshot.trouble(), *desk.stale_readings)
 
 
 def _pool_rule(desk: Desk, action: Action) -> tuple[str, str] | None:

@@ -5,9 +5,11 @@ Called by `planner`: `make_room` before waiting work is sent out, `swap` for wor
 """
 
 from collections.abc import Iterator
+from math import ceil
 
 from elastic.planning.clearing import Placement, clear
-from elastic.planning.desk import Desk, Family
+from elastic.planning.desk import Desk
+from elastic.planning.family import Family
 from elastic.planning.plan import Action, Move, Purpose, Route
 from providers.facts import Job
 
@@ -59,7 +61,7 @@ def _start(desk: Desk, job: Job, pool: str, reason: str) -> Route:
     return Route(job_id=job.id, cluster=job.cluster, pool=pool, node_ids=desk.placed[job.id], reason=reason)
 
 
-def _moves(desk: Desk, found: list[Placement], purpose: Purpose, reason: str) -> list[Action]:
+def _moves(desk: Desk, found: list[Placement], purpose: Purpose, reason: str) -> list[Move]:
     return [
         Move(
             job_id=job.id,
@@ -76,7 +78,8 @@ def _moves(desk: Desk, found: list[Placement], purpose: Purpose, reason: str) ->
 
 def empty_nodes(desk: Desk) -> list[Action]:
     """Empty cloud nodes: their work goes home, or onto other rented nodes that have room. Emptied nodes are given
-    back by `scale_in`. While work that must go out waits, home's free places are kept for it."""
+    back by `scale_in`, no more in a tick than the pool's disruption budget. While work that must go out waits, home's
+    free places are kept for it."""
     actions: list[Action] = []
     for family in desk.families:
         if family.burst and not desk.due(family):
@@ -86,13 +89,17 @@ def empty_nodes(desk: Desk) -> list[Action]:
 
 def _empty_family(desk: Desk, family: Family) -> list[Action]:
     home_free = sum(desk.floors[p].free_gpus for p in family.onprem)
+    left = {p: max(1, ceil(desk.pool(p).disruption_budget * len(desk.floors[p].slots))) for p in family.burst}
     actions: list[Action] = []
     for tries, (pool, node_id, used) in enumerate(_busy_nodes(desk, family)):
         away_free = sum(desk.floors[p].free_gpus for p in family.burst)
         if used > home_free + away_free or tries >= MAX_TRIES:
             break
+        if left[pool] <= 0:
+            continue
         moved = _empty(desk, family, pool, node_id)
         actions += moved
+        left[pool] -= len({n for m in moved for n in m.from_node_ids if n in desk.floors[pool].slots})
         home_free = sum(desk.floors[p].free_gpus for p in family.onprem)
     return actions
 
@@ -109,7 +116,7 @@ def _busy_nodes(desk: Desk, family: Family) -> Iterator[tuple[str, str, int]]:
         yield pool, node_id, used
 
 
-def _empty(desk: Desk, family: Family, pool: str, node_id: str) -> list[Action]:
+def _empty(desk: Desk, family: Family, pool: str, node_id: str) -> list[Move]:
     """Move everything off one node if all of it may move, finds a place, and the emptied nodes earn it."""
     jobs = desk.node_jobs.get(node_id, [])
     if not jobs or not all(desk.may_move(j) for j in jobs):

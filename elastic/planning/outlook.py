@@ -6,7 +6,8 @@ make it a lower bound for gangs. Used by routing and by the words given to waiti
 
 import heapq
 
-from elastic.planning.desk import Desk, Family
+from elastic.planning.desk import Desk
+from elastic.planning.family import Family
 from providers.facts import Job
 
 

@@ -11,6 +11,7 @@ from elastic.planning.cost import plan_cost
 from elastic.planning.desk import NEVER_S, Desk
 from elastic.planning.guard import guard
 from elastic.planning.moves import empty_nodes, make_room, swap
+from elastic.planning.notes import notes
 from elastic.planning.plan import Action, Plan
 from elastic.planning.policy import Policy
 from elastic.planning.routing import come_home, displace_for, fills_well, mend_gangs, to_cloud, use_what_is_paid, waits
@@ -54,7 +55,7 @@ def make_plan(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: C
         withheld=tuple(withheld),
         waits=waits(desk, served, allowed, withheld),
         cost=plan_cost(snapshot, allowed),
-        notes=tuple(f"{r.source}: {r.error}" for r in snapshot.trouble()),
+        notes=notes(desk),
         next_look_at=_next_look(desk),
     )
 

@@ -86,7 +86,7 @@ class Pool(Part):
     lead_time_s: Seconds = Field(default=900, alias="lead_time")  # until measured; capacity-anchors (d)
     idle_release_s: Seconds = Field(default=600, alias="idle_release")  # 10 min spot; capacity-anchors (d)
     min_node_life_s: Seconds = Field(default=0, alias="min_node_life")
-    disruption_budget: Share = 0.1  # share of the pool that may be drained at once; Karpenter's 10 %
+    disruption_budget: Share = 0.1  # share of the pool emptied by moves in one tick, at least a node; Karpenter's 10 %
     headroom: tuple[Headroom, ...] = ()
 
 
@@ -103,7 +103,7 @@ class JobClass(Part):
     rank: int = 0  # higher goes first; urgent work outranks
     max_moves_per_day: int = Field(default=4, ge=0)
     min_run_before_move_s: Seconds = Field(default=600, alias="min_run_before_move")
-    deadline_fallback: bool = False  # spot until the deadline nears, then on-demand (Uniform Progress, NSDI'24)
+    deadline_fallback: bool = False  # spot until the wait target has passed, then on-demand (Uniform Progress, NSDI'24)
     partitions: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
 
@@ -145,7 +145,6 @@ class Money(Part):
     usd_per_month: float | None = Field(default=None, ge=0)
     approval_above_usd: float | None = Field(default=None, ge=0)
     onprem_usd_per_gpu_hour: float = Field(default=0.0, ge=0)
-    wait_usd_per_gpu_hour: float = Field(default=0.0, ge=0)  # what an hour of waiting costs the desk
 
 
 class Guard(Part):

@@ -6,7 +6,8 @@ the lead time) do not wait at all. Rented capacity that is idle anyway takes wai
 
 from collections.abc import Iterable
 
-from elastic.planning.desk import NEVER_S, Desk, Family
+from elastic.planning.desk import NEVER_S, Desk
+from elastic.planning.family import Family
 from elastic.planning.outlook import predicted_starts_s
 from elastic.planning.plan import Action, Displace, Launch, Route, Wait, Withheld
 from providers.facts import Job, NodeState

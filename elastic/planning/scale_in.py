@@ -52,12 +52,22 @@ def _why_give_back(desk: Desk, instance: Instance) -> str:
         return "" if is_wanted else "comes for nobody: the work it was for runs already"
     if node.state is NodeState.DOWN:
         return "" if node.job_ids else "its node is down and runs nothing"
+    waited_s = _held_s(desk, node)
+    if waited_s is not None and waited_s >= max(pool.idle_release_s, desk.policy.guard.gang_wait_s):
+        return f"held for {waited_s / 60:.0f} min for a gang whose other nodes have not come"
     if not _is_idle(desk, node) or node.id in desk.wanted_nodes or age_s < pool.min_node_life_s:
         return ""
     idle_s = (desk.at - node.idle_since).total_seconds() if node.idle_since else 0.0
     if idle_s >= pool.idle_release_s:
         return f"idle for {idle_s / 60:.0f} min, limit {pool.idle_release_s / 60:.0f}"
     return ""
+
+
+def _held_s(desk: Desk, node: Node) -> float | None:
+    """How long a ready node has idled for a gang that still lacks nodes; None if it does not."""
+    if node.job_ids or node.idle_since is None or node.id not in desk.held_for_gangs:
+        return None
+    return (desk.at - node.idle_since).total_seconds()
 
 
 def _is_idle(desk: Desk, node: Node) -> bool:

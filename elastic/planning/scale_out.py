@@ -4,15 +4,17 @@ Gangs are whole or not at all and in one zone. Capacity that comes already is us
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from hashlib import blake2b
 
 from elastic.planning.clearing import clear
 from elastic.planning.cost import price_usd_per_hour
-from elastic.planning.desk import Desk, Family, coming_id
+from elastic.planning.desk import Desk, coming_id, leases_now
+from elastic.planning.family import Family
 from elastic.planning.placement import Floor
 from elastic.planning.plan import Launch, Route
+from elastic.planning.policy import Budget
 from elastic.planning.turns import Turns, queue
 from providers.facts import CapacityType, Job, Node, NodeState, Offering
 
@@ -138,11 +140,11 @@ def _worth_moving_gpus(desk: Desk, job: Job, pool: str, *, saved_nodes: int) -> 
 
 
 def _buy_missing(desk: Desk, missing: list[tuple[Job, str, int]]) -> list[Launch]:
-    """One launch a pool for the shortfalls of several jobs."""
+    """One launch a pool and limited team for the shortfalls of several jobs."""
     launches: list[Launch] = []
-    for pool in dict.fromkeys(p for _, p, _ in missing):
-        jobs = [j for j, p, _ in missing if p == pool]
-        nodes = sum(n for _, p, n in missing if p == pool)
+    for pool, team in dict.fromkeys((p, _limited_team(desk, j)) for j, p, _ in missing):
+        mine = [(j, n) for j, p, n in missing if p == pool and _limited_team(desk, j) == team]
+        jobs, nodes = [j for j, _ in mine], sum(n for _, n in mine)
         gpus = sum(j.gpus for j in jobs)
         reason = f"{nodes} node(s) for work that makes room at home for {len(jobs)} waiting job(s) of {gpus} GPUs"
         types = desk.allowed_types(jobs[0], pool)
@@ -169,22 +171,30 @@ def _virtual(desk: Desk, pool_name: str, node_id: str, zone: str) -> Node:
 
 
 def _buy_own(desk: Desk, own: list[tuple[Job, str]], *, start: int) -> list[Launch]:
-    """One launch a gang, one for all single-node work of the same pool and capacity types."""
+    """One launch a gang, one for all single-node work of the same pool and capacity types. A team with a budget or a
+    ceiling of its own gets launches of its own, so that the guard can hold it to them."""
     launches: list[Launch] = []
-    singles: dict[tuple[str, tuple[CapacityType, ...]], list[Job]] = {}
+    singles: dict[tuple[str, tuple[CapacityType, ...], str], list[Job]] = {}
     for job, pool in own:
         types = desk.allowed_types(job, pool)
         if job.nodes > 1:
             reason = f"{job.gpus} GPUs on {job.nodes} nodes for job {job.id}, {_why(desk, job)}"
             launches.append(_launch(desk, pool, types, job.nodes, [job], reason, start + len(launches), gang=True))
         else:
-            singles.setdefault((pool, types), []).append(job)
-    for (pool, types), jobs in singles.items():
+            singles.setdefault((pool, types, _limited_team(desk, job)), []).append(job)
+    for (pool, types, _), jobs in singles.items():
         nodes = pack(desk, pool, jobs)
         gpus = sum(j.gpus for j in jobs)
         reason = f"{gpus} GPUs of {len(jobs)} job(s) on {nodes} node(s), {_why(desk, jobs[0])}"
         launches.append(_launch(desk, pool, types, nodes, jobs, reason, start + len(launches)))
     return launches
+
+
+def _limited_team(desk: Desk, job: Job) -> str:
+    team = desk.policy.teams.get(job.team)
+    if team is None or (team.burst_ceiling_gpus is None and team.budget == Budget()):
+        return ""
+    return job.team
 
 
 def fits_pool(desk: Desk, job: Job, pool_name: str) -> bool:
@@ -220,7 +230,9 @@ def _buy_ahead(desk: Desk, family: Family, keep: dict[str, int], launches: list[
         types = desk.pool(pool).capacity_types
         if missing > 0 and ranked(desk, pool, types):
             reason = f"{missing} node(s) ahead of need: minimum, lease, headroom or forecast ask for {keep[pool]}"
-            more.append(_launch(desk, pool, types, missing, [], reason, len(launches) + len(more)))
+            launch = _launch(desk, pool, types, missing, [], reason, len(launches) + len(more))
+            lease = next((lease for lease in leases_now(desk, pool) if lease.gpus > 0), None)
+            more.append(replace(launch, lease_id=lease.id, team=lease.team) if lease else launch)
     return more
 
 

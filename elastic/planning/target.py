@@ -6,7 +6,8 @@ The targets are what a person argues about; `keep_nodes` is what scale-out must 
 from datetime import timedelta
 from math import ceil
 
-from elastic.planning.desk import Desk, Family
+from elastic.planning.desk import Desk, leases_now
+from elastic.planning.family import Family
 from elastic.planning.plan import Target
 
 
@@ -78,12 +79,7 @@ def _free_at_home(desk: Desk, family: Family) -> int:
 
 def _leased_gpus(desk: Desk, pool: str) -> int:
     """GPUs of manual bursts that hold now, or start within the pool's lead time."""
-    soon = desk.at + timedelta(seconds=desk.pool(pool).lead_time_s)
-    return sum(
-        lease.gpus
-        for lease in desk.state.leases.values()
-        if lease.pool == pool and lease.starts_at <= soon and desk.at < lease.ends_at
-    )
+    return sum(lease.gpus for lease in leases_now(desk, pool))
 
 
 def _forecast_gpus(desk: Desk, family: Family) -> int | None:
