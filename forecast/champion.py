@@ -97,9 +97,14 @@ class _Contest:
         return self._champion, self._reason(before, rows)
 
     def _choose_baseline(self, rows: NDArray[Any]) -> None:
-        other = BASELINES[1 - BASELINES.index(self._baseline)]
-        if len(rows) >= LEAST_FOR_BASELINE and self._beats(other, rows, student=_STUDENT_95, least=LEAST_FOR_BASELINE):
-            self._baseline = other
+        """Persistence, or yesterday: it comes in by more than luck and stays only while it wins on average."""
+        held = self._baseline
+        self._baseline = LastValue.name
+        student = () if held == Yesterday.name else _STUDENT_95
+        if len(rows) >= LEAST_FOR_BASELINE and self._beats(
+            Yesterday.name, rows, student=student, least=LEAST_FOR_BASELINE
+        ):
+            self._baseline = Yesterday.name
 
     def _let_rivals_in(self, rows: NDArray[Any]) -> None:
         rivals = [n for n in self._losses if n not in BASELINES and self._beats(n, rows, student=_STUDENT_99)]
