@@ -159,7 +159,9 @@ class Guard(Part):
     breaker_failures: int = Field(default=5, ge=1)
     breaker_probe_s: Seconds = Field(default=900, alias="breaker_probe")
     losses_per_hour: int = Field(default=3, ge=1)  # correlated spot losses that stop launches for an hour
-    gang_wait_s: Seconds = Field(default=300, alias="gang_wait")  # a partial gang is held at most this long
+    gang_wait_s: Seconds = Field(
+        default=300, alias="gang_wait"
+    )  # ready nodes wait this long beyond the lead time for the rest
 
 
 class ForecastPolicy(Part):

@@ -53,7 +53,7 @@ def _why_give_back(desk: Desk, instance: Instance) -> str:
     if node.state is NodeState.DOWN:
         return "" if node.job_ids else "its node is down and runs nothing"
     waited_s = _held_s(desk, node)
-    if waited_s is not None and waited_s >= max(pool.idle_release_s, desk.policy.guard.gang_wait_s):
+    if waited_s is not None and waited_s >= max(pool.idle_release_s, pool.lead_time_s + desk.policy.guard.gang_wait_s):
         return f"held for {waited_s / 60:.0f} min for a gang whose other nodes have not come"
     if not _is_idle(desk, node) or node.id in desk.wanted_nodes or age_s < pool.min_node_life_s:
         return ""

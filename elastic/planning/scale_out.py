@@ -3,6 +3,7 @@
 Gangs are whole or not at all and in one zone. Capacity that comes already is used up before anything is bought.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -26,9 +27,10 @@ YOUNG_POOL_GANG_NODES = 8
 
 @dataclass(slots=True)
 class _Order:
-    """What one family needs: jobs that need nodes of their own, jobs for which fewer nodes suffice (job, pool, nodes),
-    and short work that queues for rented nodes."""
+    """What one family needs: gangs that lack some nodes in a zone (job, pool, nodes, zone), jobs that need nodes of
+    their own, jobs for which fewer nodes suffice (job, pool, nodes), and short work that queues for rented nodes."""
 
+    rest: list[tuple[Job, str, int, str]] = field(default_factory=list)
     own: list[tuple[Job, str]] = field(default_factory=list)
     fewer: list[tuple[Job, str, int]] = field(default_factory=list)
     queued: list[tuple[Job, str]] = field(default_factory=list)
@@ -46,6 +48,7 @@ def scale_out(desk: Desk, keep: dict[str, int], turns: Turns) -> tuple[list[Laun
                 turns.add_coming(pool)
             order = _order(desk, family, served, turns)
             launches = _buy_missing(desk, order.fewer)
+            launches += _buy_rest(desk, order.rest, start=len(launches))
             launches += _buy_own(desk, order.own, start=len(launches))
             launches += _buy_ahead(desk, family, keep, launches)
             actions += launches
@@ -74,7 +77,10 @@ def _order(desk: Desk, family: Family, served: set[str], turns: Turns) -> _Order
             served.add(job.id)
             order.fewer += [(job, *fewer)] if fewer[1] else []
             continue
-        if pool is None:
+        if pool is None and (rest := _rest_of_gang(desk, job, turns)) is not None:
+            pool = rest[0]
+            order.rest.append((job, *rest))
+        elif pool is None:
             pool = _pool_to_buy_in(desk, job)
             if pool is None:
                 continue
@@ -104,6 +110,34 @@ def _pool_to_buy_in(desk: Desk, job: Job) -> str | None:
         gang_nodes = job.nodes if job.nodes > 1 else 0
         if fits_pool(desk, job, pool) and ranked(desk, pool, desk.allowed_types(job, pool), gang_nodes=gang_nodes):
             return pool
+    return None
+
+
+def _rest_of_gang(desk: Desk, job: Job, turns: Turns) -> tuple[str, int, str] | None:
+    """(pool, nodes, zone) that complete a gang where some of its nodes are free or come already; None if none do."""
+    if job.nodes < 2:
+        return None
+    for pool in desk.burst_pools(job):
+        floor, offered = desk.floors[pool], ranked(desk, pool, desk.allowed_types(job, pool), gang_nodes=job.nodes)
+        zones = Counter(
+            slot.zone
+            for node_id, slot in floor.slots.items()
+            if slot.free_gpus == floor.gpus_per_node and node_id not in desk.wanted_nodes
+        )
+        for zone, free_nodes in zones.most_common():
+            if not any(o.zone == zone for o in offered):
+                continue
+            new = [_virtual(desk, pool, f"rest-{job.id}-{n}", zone) for n in range(max(1, job.nodes - free_nodes))]
+            for node in new:
+                floor.add(node)
+            node_ids = floor.fit(job, without=desk.wanted_nodes)
+            if node_ids:
+                desk.place(job, pool, node_ids)
+                desk.keep(job, node_ids)
+                turns.placed(job, pool, node_ids)
+                return pool, len(new), zone
+            for node in new:
+                floor.drop(node.id)
     return None
 
 
@@ -149,6 +183,17 @@ def _buy_missing(desk: Desk, missing: list[tuple[Job, str, int]]) -> list[Launch
         reason = f"{nodes} node(s) for work that makes room at home for {len(jobs)} waiting job(s) of {gpus} GPUs"
         types = desk.allowed_types(jobs[0], pool)
         launches.append(_launch(desk, pool, types, nodes, jobs, reason, len(launches), gang=False))
+    return launches
+
+
+def _buy_rest(desk: Desk, rest: list[tuple[Job, str, int, str]], *, start: int) -> list[Launch]:
+    """What gangs lack beside nodes that are free or come, in those nodes' zone."""
+    launches: list[Launch] = []
+    for job, pool, nodes, zone in rest:
+        reason = f"{nodes} more node(s) in zone {zone} for the {job.nodes} of job {job.id}, {_why(desk, job)}"
+        types = desk.allowed_types(job, pool)
+        launch = _launch(desk, pool, types, nodes, [job], reason, start + len(launches), gang=True)
+        launches.append(replace(launch, offerings=tuple(o for o in launch.offerings if o.zone == zone)))
     return launches
 
 

@@ -170,8 +170,9 @@ def test_a_policy_that_does_not_act_withholds_everything(mode):
 
 
 def test_protected_mode_holds_launches_and_lets_idle_nodes_go():
+    """Also one that a gang counts on, when the rest of its nodes does not come."""
     jobs, nodes = full_site()
-    idle = a_node("c1", pool="burst", instance_id="c1")
+    idle = a_node("c1", pool="burst", instance_id="c1", idle_since=NOW - timedelta(minutes=10))
     state = ControllerState(mode=ControllerMode.PROTECTED)
     snapshot = a_snapshot(
         jobs=(*jobs, a_job("p", 40, submitted_at=DUE)), nodes=(*nodes, idle), instances=(an_instance("c1"),)

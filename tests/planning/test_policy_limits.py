@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import numpy as np
 import pytest
 
 from elastic.planning.plan import Launch, Move, Terminate
@@ -9,7 +10,7 @@ from elastic.planning.planner import make_plan
 from elastic.planning.policy import Budget, Guard, JobClass, Money, Pool, Team
 from elastic.planning.snapshot import Reading
 from elastic.planning.state import ControllerState, Lease, Spend
-from forecast.forecaster import Forecasts
+from forecast.forecaster import Forecast, Forecasts
 from providers.facts import CapacityType, InstanceState
 from tests.builders import NOW, a_job, a_node, a_policy, a_snapshot, an_instance, an_offering, running
 
@@ -33,6 +34,15 @@ def pools(**burst):
     }  # fmt: skip
     home = Pool(place="on-prem", cluster="main", gpu_model="gpu", gpus_per_node=8, nodes=4)
     return {"onprem": home, "burst": Pool(**{**parts, **burst})}
+
+
+def a_forecast(key, gpus):
+    """The same demand for two hours ahead."""
+    steps = np.full(2, float(gpus))
+    return Forecast(
+        key=key, cutoff=NOW, made_at=NOW, step_s=3600, gpus={0.5: steps, 0.9: steps}, forecaster="test", score=0.0,
+        fallback="", peaks=(), clipped=False,
+    )  # fmt: skip
 
 
 def full_home():
@@ -80,7 +90,7 @@ def test_facts_older_than_the_limit_are_not_acted_on_and_a_person_is_told():
 def test_ready_nodes_wait_for_the_rest_of_their_gang_only_so_long():
     jobs, nodes = full_home()
     there = tuple(
-        a_node(f"m{i}", pool="burst", instance_id=f"m{i}", idle_since=NOW - timedelta(minutes=6)) for i in range(2)
+        a_node(f"m{i}", pool="burst", instance_id=f"m{i}", idle_since=NOW - timedelta(minutes=10)) for i in range(2)
     )
     asked = NOW - timedelta(minutes=10)
     machines = (
@@ -132,3 +142,18 @@ def test_a_lease_needs_no_approval_of_its_own():
     policy = a_policy(money=Money(approval_above_usd=1.0))
     made = plan(a_snapshot(), policy, ControllerState(leases={"l1": lease}))
     assert [(launch.nodes, launch.lease_id, launch.team) for launch in of(Launch, made)] == [(2, "l1", "alpha")]
+
+
+def test_only_work_that_can_neither_wait_nor_displace_is_bought_ahead():
+    """Half of the demand is of that kind, so half of what the forecast says home will lack."""
+    ahead = a_forecast("onprem", 64)
+    jobs = (running("u", 8, ("n0",), LONG_AGO, job_class="urgent"), running("b", 8, ("n1",), LONG_AGO))
+    nodes = tuple(a_node(f"n{i}", used=8 if i < 2 else 0) for i in range(4))
+    meek = JobClass(checkpointable=False, wait_target="0 s")
+    classes = {"batch": JobClass(checkpointable=True), "urgent": meek}
+    bold = {**classes, "urgent": meek.model_copy(update={"may_displace": True})}
+    snapshot = a_snapshot(jobs=jobs, nodes=nodes)
+    made = make_plan(snapshot, Forecasts(demand={"onprem": ahead}), a_policy(classes=classes), ControllerState())
+    displacing = make_plan(snapshot, Forecasts(demand={"onprem": ahead}), a_policy(classes=bold), ControllerState())
+    assert [launch.nodes for launch in of(Launch, made)] == [2]
+    assert not of(Launch, displacing)

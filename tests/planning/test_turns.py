@@ -8,7 +8,7 @@ from elastic.planning.state import ControllerState, MoveMemory
 from forecast.forecaster import Forecasts
 from forecast.runtime import RanJob, RuntimeModel
 from providers.facts import InstanceState
-from tests.builders import NOW, a_job, a_node, a_policy, a_snapshot, an_instance, running
+from tests.builders import NOW, a_job, a_node, a_policy, a_snapshot, an_instance, an_offering, running
 
 LONG_AGO = NOW - timedelta(hours=5)
 DUE = NOW - timedelta(minutes=11)
@@ -152,3 +152,29 @@ def test_a_machine_that_comes_for_nobody_goes_while_those_still_wanted_stay():
     )
     assert len(of(Terminate, made)) == 2
     assert not of(Launch, made)
+
+
+def test_a_gang_gets_only_the_nodes_it_lacks_in_the_zone_where_some_are_free():
+    jobs, nodes = full_home(job_class="fixed")
+    free = tuple(a_node(f"c{i}", pool="burst", instance_id=f"c{i}", zone="b") for i in range(3))
+    machines = tuple(an_instance(f"c{i}", zone="b") for i in range(3))
+    offers = (an_offering(zone="a"), an_offering(zone="b", price_usd_per_hour=5.0))
+    gang = a_job("g", 40, job_class="fixed", submitted_at=DUE)
+    made = plan(
+        a_snapshot(jobs=(*jobs, gang), nodes=(*nodes, *free), instances=machines, offerings=offers),
+        forecasts=Forecasts(),
+    )
+    assert [(x.nodes, x.gang, [o.zone for o in x.offerings]) for x in of(Launch, made)] == [(2, True, ["b"])]
+    assert not of(Terminate, made)
+
+
+def test_a_gang_is_bought_whole_where_its_zone_has_nothing_more():
+    jobs, nodes = full_home(job_class="fixed")
+    free = a_node("c0", pool="burst", instance_id="c0", zone="b")
+    gang = a_job("g", 40, job_class="fixed", submitted_at=DUE)
+    made = plan(
+        a_snapshot(jobs=(*jobs, gang), nodes=(*nodes, free), instances=(an_instance("c0", zone="b"),)),
+        forecasts=Forecasts(),
+    )
+    assert [(x.nodes, [o.zone for o in x.offerings]) for x in of(Launch, made)] == [(5, ["a"])]
+    assert [t.instance_id for t in of(Terminate, made)] == ["c0"]
