@@ -161,6 +161,14 @@ class Desk:
         """Whether a pending job must be sent out now."""
         return job.id in self.due_now
 
+    def too_large_to_burst(self, job: Job) -> str:
+        """Why no launch could ever carry the job, whatever is free; '' if one could."""
+        team = self.policy.teams.get(job.team)
+        if team is not None and team.burst_ceiling_gpus is not None and job.gpus > team.burst_ceiling_gpus:
+            return f"more than the {team.burst_ceiling_gpus} burst GPUs of team {job.team}"
+        most = max((self.pool(p).max_nodes for p in self.burst_pools(job)), default=0)
+        return f"more than the {most} nodes its burst pools may have" if job.nodes > most else ""
+
     def allowed_types(self, job: Job, pool: str) -> tuple[CapacityType, ...]:
         """Capacity types for a job in a pool, in the pool's order. With `deadline_fallback` on-demand comes in only
         when its wait target has passed (after Uniform Progress, NSDI'24)."""
@@ -323,11 +331,7 @@ class Desk:
 
     @property
     def due_now(self) -> dict[str, Job]:
-        """Pending jobs that must be sent out now to start within their wait target, placed by now or not.
-
-        Sending them out earlier, on the word of a predicted start at home, was tried and rejected: fragments and short
-        gangs make that prediction rough, and on a real queue it cost twice the money (5.1 against 2.6 paid over
-        unavoidable)."""
+        """Pending jobs that must be sent out now to start within their wait target, placed by now or not."""
         return self._due_times[0]
 
     @cached_property
@@ -337,7 +341,8 @@ class Desk:
         for job in self.pending:
             left_s = self.terms(job).due_after_s + job.submitted_at.timestamp() - self.now_s
             if left_s <= 0:
-                due[job.id] = job
+                if not self.too_large_to_burst(job):
+                    due[job.id] = job
             elif left_s < next_s:
                 next_s = left_s
         return due, next_s

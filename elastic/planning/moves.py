@@ -78,11 +78,13 @@ def _moves(desk: Desk, found: list[Placement], purpose: Purpose, reason: str) ->
 
 def empty_nodes(desk: Desk) -> list[Action]:
     """Empty cloud nodes: their work goes home, or onto other rented nodes that have room. Emptied nodes are given
-    back by `scale_in`, no more in a tick than the pool's disruption budget. While work that must go out waits, home's
-    free places are kept for it."""
+    back by `scale_in`, no more in a tick than the pool's disruption budget. Home's free places are kept for work that
+    has become due until a launch for it could be ready; what waits longer is held by something else."""
     actions: list[Action] = []
     for family in desk.families:
-        if family.burst and not desk.due(family):
+        patience_s = 2 * family.lead_time_s
+        fresh = any(desk.waited_s(j) <= desk.terms(j).due_after_s + patience_s for j in desk.due(family))
+        if family.burst and not fresh:
             actions += _empty_family(desk, family)
     return actions
 

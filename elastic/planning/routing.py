@@ -162,6 +162,8 @@ def _words(desk: Desk, job: Job, rule: str, *, soon: bool) -> tuple[str, str]:
         return rule, "rented nodes are on their way for it"
     if not desk.burst_pools(job):
         return "may_not_burst", f"{job.gpus} GPUs: its class stays at home until they are free"
+    if why := desk.too_large_to_burst(job):
+        return "too_large_to_burst", f"{job.gpus} GPUs: {why}; it stays at home until they are free"
     if soon:
         return (
             "at_home_soon",

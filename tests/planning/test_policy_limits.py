@@ -157,3 +157,31 @@ def test_only_work_that_can_neither_wait_nor_displace_is_bought_ahead():
     displacing = make_plan(snapshot, Forecasts(demand={"onprem": ahead}), a_policy(classes=bold), ControllerState())
     assert [launch.nodes for launch in of(Launch, made)] == [2]
     assert not of(Launch, displacing)
+
+
+def test_a_job_larger_than_its_teams_ceiling_waits_at_home_and_holds_no_rented_node():
+    jobs, nodes = full_home()
+    idle = a_node("m0", pool="burst", instance_id="m0", idle_since=NOW - timedelta(minutes=1))
+    policy = a_policy(teams={"alpha": Team(burst_ceiling_gpus=16)})
+    snapshot = a_snapshot(
+        jobs=(*jobs, a_job("g", 32, team="alpha", submitted_at=LATE)),
+        nodes=(*nodes, idle),
+        instances=(an_instance("m0"),),
+    )
+    made = plan(snapshot, policy)
+    assert not of(Launch, made)
+    assert not made.withheld
+    assert [t.instance_id for t in of(Terminate, made)] == ["m0"]
+    assert [(w.rule, w.job_ids) for w in made.waits] == [("too_large_to_burst", ("g",))]
+
+
+def test_work_goes_home_again_when_a_due_job_has_been_held_for_long():
+    jobs, nodes, machines = rented(1)
+    home = (a_node("n0"), a_node("n1", used=8, job_ids=("f",)))
+    stuck = running("f", 8, ("n1",), LONG_AGO, job_class="fixed")
+    broke = ControllerState(spend=Spend(day=f"{NOW:%Y-%m-%d}", month=f"{NOW:%Y-%m}", usd_day=100.0))
+    policy = a_policy(money=Money(usd_per_day=100))
+    for submitted_at, moves in ((DUE, 0), (NOW - timedelta(hours=1), 1)):
+        waiting = a_job("g", 32, job_class="fixed", submitted_at=submitted_at)
+        made = plan(a_snapshot(jobs=(*jobs, stuck, waiting), nodes=(*home, *nodes), instances=machines), policy, broke)
+        assert len(of(Move, made)) == moves, submitted_at
