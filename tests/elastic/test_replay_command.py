@@ -275,6 +275,7 @@ def test_no_bar_is_drawn_where_nobody_looks(tmp_path):
             "bad.csv",
         ),
     ],
+    ids=["empty", "no rows", "too large", "cut gzip"],  # bytes as ids would carry the gzip's time
 )
 def test_a_history_that_tells_nothing_is_refused_and_no_file_is_written(tmp_path, content, says):
     path, out = tmp_path / ("bad.csv.gz" if content[:2] == b"\x1f\x8b" else "bad.csv"), tmp_path / "out"
