@@ -52,8 +52,10 @@ class Running:
         self._thread.stop()
         self._desk.close()
         self._books.write_down()
+        controller = self.service.controller
         try:
-            self.ledger.checkpoint(self.service.controller.state)
+            if not controller.ledger_trouble:  # a checkpoint must not know of ticks that are not written
+                self.ledger.checkpoint(controller.state)
         except LedgerError as trouble:
             self.service.say(str(trouble))
         self.ledger.close()
