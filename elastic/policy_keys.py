@@ -80,7 +80,6 @@ KEY_MEANINGS: dict[str, str] = {
     "ForecastPolicy.quantile": "how much of the likely demand is bought ahead",
     "ForecastPolicy.refresh": "how often forecasts are made",
     "ForecastPolicy.max_age": "an older forecast is not used",
-    "ForecastPolicy.candidates": "forecasters to choose from; none: all",
     "ForecastPolicy.prelaunch": "buy ahead for classes that cannot wait for a launch",
     "OfficeCalendar.country": "ISO code with an optional subdivision: its public holidays and make-up workdays",
     "OfficeCalendar.hours": "HH:MM-HH:MM, local time",

@@ -170,7 +170,6 @@ class ForecastPolicy(Part):
     quantile: float = Field(default=0.9, gt=0, lt=1)
     refresh_s: Seconds = Field(default=3600, alias="refresh")
     max_age_s: Seconds = Field(default=21600, alias="max_age")
-    candidates: tuple[str, ...] = ()  # empty: all
     prelaunch: bool = True  # buy ahead for classes whose wait target is shorter than the lead time
 
 
