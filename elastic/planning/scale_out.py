@@ -343,4 +343,5 @@ def _launch(
 
 
 def _why(desk: Desk, job: Job) -> str:
-    return f"waited {desk.waited_s(job) / 60:.0f} min of {desk.class_of(job).wait_target_s / 60:.0f}"
+    target_min = desk.class_of(job).wait_target_s / 60
+    return f"submitted {desk.waited_s(job) / 60:.0f} min ago, to start within {target_min:.0f}"
