@@ -133,7 +133,7 @@ def test_it_tells_one_line_an_hour_of_what_it_did_and_why(desk):
     lines = [line for line in desk.said if "GPUs run" in line]
     assert len(lines) == 4
     assert "launched 1 node(s)" in " ".join(lines)
-    assert "waited" in " ".join(lines)
+    assert "ago, to start within" in " ".join(lines)
 
 
 def test_what_acted_is_kept_for_the_page_and_no_more_than_a_few(desk):
