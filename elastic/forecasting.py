@@ -226,7 +226,12 @@ def _made(
 
 def _spawn(workers: int) -> Pool:
     """Fresh interpreters: a fork of a process with threads may hang."""
-    return multiprocessing.get_context("spawn").Pool(workers, initializer=_leave_interrupts)
+    # Workers inherit the mask: one that still starts must not be told to stop by Ctrl-C either.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return multiprocessing.get_context("spawn").Pool(workers, initializer=_leave_interrupts)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _leave_interrupts() -> None:
