@@ -109,14 +109,12 @@ def _plan(mine: Baseline, desk: Desk) -> Plan:
 def _send_out(desk: Desk, *, fill: bool) -> list[Action]:
     """Due work onto rented nodes that are ready; with `fill` any other waiting work too where they are idle anyway."""
     actions: list[Action] = []
-    due_now = {job.id for family in desk.families for job in desk.due(family)}
     for job in desk.waiting():
-        due = job.id in due_now
+        due = job.id in desk.due_now
         spot = use_what_is_paid(desk, job, desk.family(job), due=due) if due or fill else None
         if spot is not None:
             pool, node_ids = spot
-            desk.place(job, pool, node_ids)
-            desk.keep(job, node_ids)
+            desk.assign(job, pool, node_ids)
             actions.append(to_cloud(job, pool, node_ids, "its wait is over" if due else "rented nodes have room"))
     return actions
 
@@ -139,8 +137,7 @@ def _go_home(desk: Desk) -> list[Action]:
 
 def _home(desk: Desk, job: Job, pool: str, node_ids: tuple[str, ...]) -> Move:
     desk.lift(job)
-    desk.place(job, pool, node_ids)
-    desk.keep(job, node_ids)
+    desk.assign(job, pool, node_ids)
     return Move(
         job_id=job.id,
         cluster=job.cluster,

@@ -96,12 +96,6 @@ def seen_to_json(seen: Seen) -> bytes:
     return _out(Seen, seen)
 
 
-def seen_from_json(text: str | bytes) -> Seen:
-    """CodecError if it is none."""
-    found: Seen = _in(Seen, text)
-    return found
-
-
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
     """A plan as plain values, for the API, `--format json` and the ledger."""
     shell = _adapter(Plan).dump_python(replace(plan, actions=(), withheld=()), mode="json", exclude_defaults=True)

@@ -97,10 +97,12 @@ def _listen(wanted: int) -> socket.socket:
 
 
 def _bound(port: int) -> socket.socket | None:
+    from elastic.settings import HOST
+
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("127.0.0.1", port))
+        listener.bind((HOST, port))
         listener.listen()
     except OSError:
         listener.close()

@@ -8,8 +8,6 @@ from elastic.planning.policy import Guard
 from elastic.planning.snapshot import Snapshot
 from providers.facts import CapacityType, InstanceState, Offering
 
-HOUR_S = 3600.0
-
 
 def price_usd_per_hour(
     offering: Offering, *, at: datetime, guard: Guard, last_good: Mapping[str, float]
@@ -62,8 +60,3 @@ def plan_cost(snapshot: Snapshot, actions: Iterable[Action]) -> PlanCost:
         elif isinstance(action, Terminate):
             after -= alive.get(action.instance_id, 0.0)
     return PlanCost(usd_per_hour_now=now, usd_per_hour_after=after, committed_usd=committed)
-
-
-def is_rented(capacity_type: CapacityType) -> bool:
-    """Whether this capacity is paid by the hour."""
-    return capacity_type is not CapacityType.ONPREM

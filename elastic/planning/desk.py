@@ -157,10 +157,6 @@ class Desk:
         """Burst pools whose capacity types the job's class allows; () if it may not burst."""
         return self.terms(job).burst_pools
 
-    def is_due(self, job: Job) -> bool:
-        """Whether a pending job must be sent out now."""
-        return job.id in self.due_now
-
     def too_large_to_burst(self, job: Job) -> str:
         """Why no launch could ever carry the job, whatever is free; '' if one could."""
         team = self.policy.teams.get(job.team)
@@ -315,6 +311,11 @@ class Desk:
         """Nodes on which waiting gangs count together with nodes that are not there yet. Asked after `scale_out`."""
         places = [ids for ids in self.placed.values() if len(ids) > 1 and any(n not in self.nodes for n in ids)]
         return frozenset(n for ids in places for n in ids if n in self.nodes)
+
+    def assign(self, job: Job, pool: str, node_ids: tuple[str, ...]) -> None:
+        """Place the job for good."""
+        self.place(job, pool, node_ids)
+        self.keep(job, node_ids)
 
     def waiting(self) -> list[Job]:
         """Pending demand that no step has placed yet, in order of urgency."""

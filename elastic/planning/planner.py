@@ -90,7 +90,7 @@ def _send(desk: Desk, job: Job, due: bool, turns: Turns) -> list[Action]:
     wanted yet."""
     if fills_well(desk, job) and (turn := turns.take(job)):
         desk.keep(job, ())
-        return [*queue(job, turn)]
+        return list[Action](queue(job, turn))
     spot = use_what_is_paid(desk, job, desk.family(job), due=due)
     movable = desk.is_checkpointable(job)
     if (spot and not movable) or (due and not spot and desk.burst_pools(job)):
@@ -100,8 +100,7 @@ def _send(desk: Desk, job: Job, due: bool, turns: Turns) -> list[Action]:
     if spot is None or not (due or movable):
         return []
     pool, node_ids = spot
-    desk.place(job, pool, node_ids)
-    desk.keep(job, node_ids)
+    desk.assign(job, pool, node_ids)
     turns.placed(job, pool, node_ids)
     return [to_cloud(job, pool, node_ids, "its wait target is near" if due else "rented nodes have room")]
 

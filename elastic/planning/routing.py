@@ -79,8 +79,7 @@ def _needed(desk: Desk, job: Job, pool: str, node_ids: tuple[str, ...], lifted: 
 
 
 def _displace(desk: Desk, job: Job, pool: str, node_ids: tuple[str, ...], victims: list[Job]) -> list[Action]:
-    desk.place(job, pool, node_ids)
-    desk.keep(job, node_ids)
+    desk.assign(job, pool, node_ids)
     actions: list[Action] = []
     for victim in victims:
         desk.keep(victim, ())
@@ -107,8 +106,7 @@ def come_home(desk: Desk) -> list[Action]:
         for pool in desk.terms(job).family.onprem:
             node_ids = desk.floors[pool].fit(job)
             if node_ids:
-                desk.place(job, pool, node_ids)
-                desk.keep(job, node_ids)
+                desk.assign(job, pool, node_ids)
                 reason = "home has room again"
                 actions.append(Route(job_id=job.id, cluster=job.cluster, pool=pool, node_ids=node_ids, reason=reason))
                 break

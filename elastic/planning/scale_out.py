@@ -10,19 +10,14 @@ from datetime import timedelta
 from hashlib import blake2b
 
 from elastic.planning.clearing import clear
-from elastic.planning.cost import price_usd_per_hour
 from elastic.planning.desk import Desk, coming_id, leases_now
 from elastic.planning.family import Family
+from elastic.planning.offers import ranked
 from elastic.planning.placement import Floor
 from elastic.planning.plan import Launch, Route
 from elastic.planning.policy import Budget
 from elastic.planning.turns import Turns, queue
-from providers.facts import CapacityType, Job, Node, NodeState, Offering
-
-# A pool that has just come back is the worst place for a gang: of 16-node gangs 25 % live an hour in a pool under
-# 15 minutes old, 84 % in one over two hours old (capacity-anchors, survival table).
-YOUNG_POOL_S = 1800.0
-YOUNG_POOL_GANG_NODES = 8
+from providers.facts import CapacityType, Job, Node, NodeState
 
 
 @dataclass(slots=True)
@@ -97,8 +92,7 @@ def _fits_coming(desk: Desk, job: Job, turns: Turns) -> str | None:
     for pool in desk.burst_pools(job):
         node_ids = desk.floors[pool].fit(job, without=desk.wanted_nodes)
         if node_ids:
-            desk.place(job, pool, node_ids)
-            desk.keep(job, node_ids)
+            desk.assign(job, pool, node_ids)
             turns.placed(job, pool, node_ids)
             return pool
     return None
@@ -127,17 +121,14 @@ def _rest_of_gang(desk: Desk, job: Job, turns: Turns) -> tuple[str, int, str] | 
         for zone, free_nodes in zones.most_common():
             if not any(o.zone == zone for o in offered):
                 continue
-            new = [_virtual(desk, pool, f"rest-{job.id}-{n}", zone) for n in range(max(1, job.nodes - free_nodes))]
-            for node in new:
-                floor.add(node)
+            new = _lay_new(desk, pool, f"rest-{job.id}", max(1, job.nodes - free_nodes), zone)
             node_ids = floor.fit(job, without=desk.wanted_nodes)
             if node_ids:
-                desk.place(job, pool, node_ids)
-                desk.keep(job, node_ids)
+                desk.assign(job, pool, node_ids)
                 turns.placed(job, pool, node_ids)
                 return pool, len(new), zone
-            for node in new:
-                floor.drop(node.id)
+            for node_id in new:
+                floor.drop(node_id)
     return None
 
 
@@ -153,14 +144,12 @@ def _fewer_nodes(desk: Desk, job: Job, family: Family) -> tuple[str, int] | None
         free = floor.free_gpus + sum(desk.floors[p].free_gpus for p in family.onprem)
         least = max(0, -(-(job.gpus - free) // per_node))
         for nodes in range(least, min(least + 2, job.nodes)):
-            new = [_virtual(desk, pool, f"new-{job.id}-{n}", "") for n in range(nodes)]
-            for node in new:
-                floor.add(node)
+            new = _lay_new(desk, pool, f"new-{job.id}", nodes, "")
             limit_gpus = _worth_moving_gpus(desk, job, pool, saved_nodes=job.nodes - nodes)
             if any(clear(desk, job, home, (home, pool), limit_gpus=limit_gpus) for home in family.onprem):
                 return pool, nodes
-            for node in new:
-                floor.drop(node.id)
+            for node_id in new:
+                floor.drop(node_id)
     return None
 
 
@@ -195,6 +184,14 @@ def _buy_rest(desk: Desk, rest: list[tuple[Job, str, int, str]], *, start: int) 
         launch = _launch(desk, pool, types, nodes, [job], reason, start + len(launches), gang=True)
         launches.append(replace(launch, offerings=tuple(o for o in launch.offerings if o.zone == zone)))
     return launches
+
+
+def _lay_new(desk: Desk, pool: str, name: str, nodes: int, zone: str) -> list[str]:
+    """Put nodes that may be bought onto the pool's floor; their ids, to drop them again."""
+    new = [_virtual(desk, pool, f"{name}-{n}", zone) for n in range(nodes)]
+    for node in new:
+        desk.floors[pool].add(node)
+    return [node.id for node in new]
 
 
 def _virtual(desk: Desk, pool_name: str, node_id: str, zone: str) -> Node:
@@ -279,41 +276,6 @@ def _buy_ahead(desk: Desk, family: Family, keep: dict[str, int], launches: list[
             lease = next((lease for lease in leases_now(desk, pool) if lease.gpus > 0), None)
             more.append(replace(launch, lease_id=lease.id, team=lease.team) if lease else launch)
     return more
-
-
-def ranked(desk: Desk, pool_name: str, types: tuple[CapacityType, ...], *, gang_nodes: int = 0) -> tuple[Offering, ...]:
-    """What the pool may rent now, best first: capacity types in the pool's order, then price. Offerings set aside,
-    without a price, or of another shape are left out; for large gangs, zones that have just come back go last."""
-    memory = desk.state.pools.get(pool_name)
-    if memory is not None and memory.paused_until is not None and desk.at < memory.paused_until:
-        return ()
-    key = (pool_name, types, gang_nodes >= YOUNG_POOL_GANG_NODES)
-    known = desk.ranked_cache.get(key)
-    if known is None:
-        rows = [row for o in desk.snapshot.offerings if (row := _rank(desk, pool_name, types, gang_nodes, o))]
-        known = desk.ranked_cache[key] = tuple(o for _, o in sorted(rows, key=lambda r: r[0]))
-    return known
-
-
-def _rank(
-    desk: Desk, pool_name: str, types: tuple[CapacityType, ...], gang_nodes: int, offering: Offering
-) -> tuple[tuple[int, bool, float, str], Offering] | None:
-    pool = desk.pool(pool_name)
-    if offering.cloud != pool.cloud or offering.gpu_model != pool.gpu_model or offering.gpus != pool.gpus_per_node:
-        return None
-    if offering.capacity_type not in types or (pool.zones and offering.zone not in pool.zones):
-        return None
-    if pool.instance_types and offering.instance_type not in pool.instance_types:
-        return None
-    aside = desk.state.unavailable.get(offering.key)
-    if aside is not None and desk.at < aside.until:
-        return None
-    price = price_usd_per_hour(offering, at=desk.at, guard=desk.policy.guard, last_good=desk.state.prices)
-    if price is None:
-        return None
-    up_s = (desk.at - offering.zone_up_since).total_seconds() if offering.zone_up_since else YOUNG_POOL_S
-    young = gang_nodes >= YOUNG_POOL_GANG_NODES and up_s < YOUNG_POOL_S
-    return (types.index(offering.capacity_type), young, price, offering.key), offering
 
 
 def _launch(

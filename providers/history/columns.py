@@ -16,8 +16,6 @@ from providers.history.fields import Fields, Floats
 from providers.history.history import TEXT_COLUMNS, ReadOptions, Tally
 from providers.history.text import Table
 
-# Columns a file may have besides the canonical ones; times and GPUs are worked out from them.
-DERIVED = ("duration_s", "gpu_milli", "cpu_milli", "memory_mib")
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "job_id": ("job_id", "jobid", "job", "id", "pod"),
     "team": ("team", "vc", "account", "group", "project", "tenant", "queue_group"),

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 TEXT_COLUMNS = ("job_id", "team", "user", "job_class", "name", "gpu_model", "state", "pending_reason")
-NUMBER_COLUMNS = ("gpus", "nodes", "cpus", "memory_gib")
 TIME_COLUMNS = ("submit_s", "eligible_s", "start_s", "end_s")
 JOB_COLUMNS = (
     *("job_id", "team", "user", "job_class", "name", "gpus", "nodes", "cpus", "memory_gib", "gpu_model"),
