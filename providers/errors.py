@@ -7,14 +7,15 @@ ProviderError
 ├── NotFound               it is gone: close the record
 ├── AccessDenied           alert, do not repeat
 ├── Unreachable            unknown outcome: look before repeating
-└── InvalidRequest         our fault: alert, do not repeat
+├── InvalidRequest         our fault: alert, do not repeat
+└── UnknownTrouble         a code we have never seen: back off, alert
 """
 
 from typing import ClassVar
 
 
 class ProviderError(Exception):
-    """`scope` is what the trouble covers: offering, market, region, account, node or source."""
+    """`scope` is what the trouble covers: offering, zone, market, region, account, node or source."""
 
     kind: ClassVar[str] = "unknown"
     retryable: ClassVar[bool] = True
@@ -68,3 +69,9 @@ class InvalidRequest(ProviderError):
 
     kind = "invalid_request"
     retryable = False
+
+
+class UnknownTrouble(ProviderError):
+    """The cloud said something that our table does not know."""
+
+    kind = "unknown_trouble"

@@ -152,6 +152,14 @@ class Instance:
     team: str = ""
     running_since: datetime | None = None
     terminated_at: datetime | None = None
+    region: str = ""
+    price_source: str = ""
+    ends_at: datetime | None = None  # its hard lease, or the end of the capacity block it runs in
+
+    @property
+    def offering_key(self) -> str:
+        """The key of the offering it was rented from."""
+        return f"{self.instance_type}/{self.zone}/{self.capacity_type.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +167,10 @@ class Offering:
     """Instance type + zone + capacity type at a price. `price_usd_per_hour` None: no price known, so not eligible.
 
     `zone_up_since` is since when this offering has been obtainable as far as we know (pool age: a young pool loses
-    gangs; capacity-anchors, survival table).
+    gangs; capacity-anchors, survival table). `estimated`: the price is from a table or assumed, not quoted.
+    `reservation_id`, `starts_at` and `ends_at` are of a reservation or a capacity block; outside them it is not there.
+    `quota_nodes`: how many nodes our quota leaves beside those that run; `score` 1 to 10: the cloud's own guess of how
+    likely spot capacity is now.
     """
 
     cloud: str
@@ -175,6 +186,15 @@ class Offering:
     priced_at: datetime
     region: str = ""
     zone_up_since: datetime | None = None
+    estimated: bool = False
+    reservation_id: str = ""
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    quota_nodes: int | None = None
+    score: int | None = None
+    gpu_memory_gib: float = 0.0  # of one GPU
+    local_nvme_gib: float = 0.0
+    network_gbps: float = 0.0
 
     @property
     def key(self) -> str:
@@ -230,11 +250,12 @@ class LaunchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferingFailure:
-    """Why one offering gave nothing, by the kinds of `providers.errors`."""
+    """Why one offering gave nothing, by the kinds and scopes of `providers.errors`."""
 
     offering_key: str
     error_kind: str
     detail: str
+    scope: str = "offering"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
