@@ -18,6 +18,7 @@ class NodeShape:
     security_group_ids: tuple[str, ...] = ()
     instance_profile: str = ""  # name of an instance profile
     user_data: str = ""
+    root_device: str = "/dev/sda1"  # as the image names it: /dev/xvda on Amazon Linux
     root_volume_gib: int = 200
     key_name: str = ""
 
