@@ -11,6 +11,7 @@ from itertools import combinations
 
 from elastic.planning.policy import Budget, JobClass, PolicyDocument, Pool
 from elastic.policy_calendar_checks import calendar_findings, zone_words
+from elastic.policy_clouds import cloud_findings
 from elastic.policy_findings import Finding, Severity
 from elastic.policy_words import nearest
 from elastic.policy_yaml import Loc
@@ -26,6 +27,7 @@ def conflicts(document: PolicyDocument, *, at: datetime, names: Names) -> Iterat
     yield from _names_exist(document, names)
     for name, pool in document.pools.items():
         yield from _pool(name, pool)
+    yield from cloud_findings(document)
     yield from _headroom_fits(document)
     for name, job_class in document.classes.items():
         yield from _job_class(name, job_class, document)
@@ -38,7 +40,7 @@ def conflicts(document: PolicyDocument, *, at: datetime, names: Names) -> Iterat
 
 
 def _names_are_plain(document: PolicyDocument) -> Iterator[Finding]:
-    for section in ("calendars", "clusters", "pools", "classes", "teams", "caches"):
+    for section in ("calendars", "clusters", "clouds", "pools", "classes", "teams", "caches"):
         for name in getattr(document, section):
             if not _NAME.match(name):
                 yield Finding(

@@ -290,6 +290,7 @@ def _policy(document: PolicyDocument, name: str, calendars: dict[str, Calendar])
         mode=document.mode,
         time_zone=document.time_zone,
         clusters=document.clusters,
+        clouds=document.clouds,
         pools=document.pools,
         classes=document.classes,
         default_class=document.default_class,

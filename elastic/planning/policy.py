@@ -60,6 +60,38 @@ class Cluster(Part):
     kind: Literal["sim", "slurm", "kubernetes"]
 
 
+class UserData(Part):
+    """What a rented machine runs at its first start: a bundled template (slurm, kubernetes, eks) or a file of one's
+    own, and the values of its placeholders. Secrets are named here, never written: the node fetches them itself."""
+
+    template: str = "slurm"
+    values: dict[str, str] = Field(default_factory=dict)
+
+
+class Cloud(Part):
+    """A place that rents machines. `aws-like` is an AWS on loopback, for trying things out: nothing costs money there.
+
+    `owner` and `controller` become tags of all that is rented: nothing without both is ever touched.
+    """
+
+    kind: Literal["sim", "aws", "aws-like"]
+    region: str = ""
+    owner: str = ""
+    controller: str = ""
+    subnets: dict[str, str] = Field(default_factory=dict)  # by zone; a zone without one is not used
+    security_groups: tuple[str, ...] = ()
+    image: str = ""  # ami-..., or resolve:ssm:/a/parameter; a pool may have its own
+    root_device: str = "/dev/sda1"
+    root_volume_gib: int = Field(default=200, ge=8)
+    instance_profile: str = ""
+    key_name: str = ""
+    user_data: UserData | None = None
+    queue_url: str = ""  # of interruption notices
+    endpoint_url: str = ""
+    lease_s: Seconds = Field(default=86400, ge=3600, alias="lease")  # capacity-anchors (d): hard lease 24 h, renewable
+    placement_scores: bool = False
+
+
 class Headroom(Part):
     """Idle GPUs kept on purpose while `calendar` is open (always, if none is named)."""
 
@@ -73,6 +105,7 @@ class Pool(Part):
     place: Literal["on-prem", "burst"]
     cluster: str
     cloud: str | None = None
+    image: str | None = None  # burst: another image than the cloud's
     gpu_model: str
     gpus_per_node: int = Field(ge=1)
     cpus_per_node: int = Field(default=0, ge=0)
@@ -219,6 +252,7 @@ class PolicyDocument(Part):
     time_zone: str = "UTC"
     calendars: dict[str, CalendarSpec] = Field(default_factory=dict)
     clusters: dict[str, Cluster]
+    clouds: dict[str, Cloud] = Field(default_factory=dict)  # one that is not described is simulated
     pools: dict[str, Pool]
     classes: dict[str, JobClass]
     default_class: str
@@ -245,6 +279,7 @@ class Policy:
     money: Money
     guard: Guard
     forecast: ForecastPolicy
+    clouds: Mapping[str, Cloud] = field(default_factory=dict)
     calendars: Mapping[str, Calendar] = field(default_factory=dict)
 
     def job_class(self, name: str) -> JobClass:
