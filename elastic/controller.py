@@ -20,6 +20,7 @@ from elastic.planning.snapshot import Snapshot
 from elastic.planning.state import ControllerMode, ControllerState, Outcome, Record
 from forecast.forecaster import Forecasts
 from providers.errors import ProviderError
+from providers.facts import InstanceState, InterruptionKind
 from providers.ports import Ports
 
 Planner = Callable[[Snapshot, Forecasts, Policy, ControllerState], Plan]
@@ -105,10 +106,11 @@ class Controller:
             self.ledger_trouble = ""
 
     def _acknowledge(self, snapshot: Snapshot) -> None:
-        """Settle the notices whose machine is gone: their effect is recorded."""
-        alive = {i.id for i in snapshot.instances}
+        """Settle the notices whose effect is recorded: hints at once, the others when their machine is gone."""
+        alive = {i.id for i in snapshot.instances if i.state is not InstanceState.TERMINATED}
+        over = [n for n in snapshot.interruptions if n.kind is InterruptionKind.REBALANCE or n.instance_id not in alive]
         for name, cloud in self._ports.clouds.items():
-            settled = [n.id for n in snapshot.interruptions if n.cloud == name and n.instance_id not in alive]
+            settled = [n.id for n in over if n.cloud == name]
             if settled:
                 try:
                     cloud.acknowledge(settled)

@@ -5,12 +5,13 @@ never taken for the whole (F024), so that nothing is bought or removed on its wo
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from elastic.planning.snapshot import Reading, Snapshot
 from providers.errors import ProviderError
-from providers.facts import CacheGroup
+from providers.facts import CacheGroup, Instance, Node
 from providers.ports import Ports
 
 
@@ -50,11 +51,12 @@ class Observer:
         clusters = _read_all(self._clusters, now, readings)
         clouds = _read_all(self._clouds, now, readings)
         caches = _read_all(self._caches, now, readings)
+        nodes = _joined([r.nodes for r in clusters])
         return Snapshot(
             at=now,
             jobs=_joined([r.jobs for r in clusters]),
-            nodes=_joined([r.nodes for r in clusters]),
-            instances=_joined([r.instances for r in clouds]),
+            nodes=nodes,
+            instances=_with_nodes(_joined([r.instances for r in clouds]), nodes),
             offerings=_joined([r.offerings for r in clouds]),
             interruptions=_joined([r.interruptions for r in clouds]),
             cache_groups=_joined([r.groups for r in caches]),
@@ -91,6 +93,14 @@ def _read_all(sources: "list[_Source[R]]", now: datetime, readings: list[Reading
 
 def _groups(read: Callable[[], tuple[CacheGroup, ...]]) -> Callable[[], _CacheReading]:
     return lambda: _CacheReading(read())
+
+
+def _with_nodes(instances: tuple[Instance, ...], nodes: tuple[Node, ...]) -> tuple[Instance, ...]:
+    """The machines with the node each has become: a cloud does not know it, the cluster does."""
+    if all(i.node_id is not None for i in instances):
+        return instances
+    found = {n.instance_id: n.id for n in nodes if n.instance_id is not None}
+    return tuple(replace(i, node_id=found[i.id]) if i.node_id is None and i.id in found else i for i in instances)
 
 
 def _joined(parts: list[tuple[T, ...]]) -> tuple[T, ...]:

@@ -57,8 +57,9 @@ class Service:
         interval_real_s: float = TICK_S,
         policy_notes: Callable[[], tuple[str, ...]] = tuple,
         log: EventLog | None = None,
+        adopt: Callable[[Record], None] = lambda record: None,
     ) -> None:
-        self.log = log or EventLog()
+        self.log, self._adopt = log or EventLog(), adopt
         self.controller, self.books, self.beats, self.metrics = controller, books, beats, Metrics()
         self.policy, self._policy_notes = policy, policy_notes
         self._clock, self._real_clock, self._say = clock, real_clock, say
@@ -125,6 +126,8 @@ class Service:
         self.books.after_tick(record, self.controller.state, self.policy())
         self.metrics.after_tick(record, self.controller.state, tick_s=tick_s)
         self.log.after_tick(record)
+        if not self.controller.ledger_trouble:
+            self._adopt(record)
         self._hour.add(record)
         if record.outcomes:
             self.acted.appendleft(record)

@@ -46,6 +46,7 @@ class AwsCloud:
         at = self._clock.now()
         self.offerings.refresh(at)
         instances = self.instances.all(at)
+        self.offerings.running(instances)
         self._renew(instances, at)
         self._remove_templates(at)
         return CloudReading(

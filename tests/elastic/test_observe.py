@@ -98,3 +98,14 @@ def test_an_adapter_that_breaks_its_promise_is_not_covered_up():
     """Only kinds of `ProviderError` are trouble of the outside; anything else fails the tick and is counted."""
     with pytest.raises(KeyError):
         Observer(cluster(KeyError("jobs"))).take_snapshot(NOW)
+
+
+def test_a_machine_whose_cloud_does_not_know_its_node_gets_it_from_the_cluster():
+    joined, coming = an_instance("i-1", node_id=None), an_instance("i-2", node_id=None)
+    node = a_node("n-1", pool="burst", instance_id="i-1")
+    ports = Ports(
+        clock=None,
+        clusters={"main": Source([ClusterReading(jobs=(), nodes=(node,))])},
+        clouds={"aws": Source([CloudReading(instances=(joined, coming), offerings=())])},
+    )
+    assert [i.node_id for i in Observer(ports).take_snapshot(NOW).instances] == ["n-1", None]
