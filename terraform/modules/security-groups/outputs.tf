@@ -1,0 +1,9 @@
+output "node_security_group_id" {
+  description = "Group of burst nodes: goes into the pool's shape and into the controller's role."
+  value       = aws_security_group.nodes.id
+}
+
+output "controller_security_group_id" {
+  description = "Group of the controller's host."
+  value       = aws_security_group.controller.id
+}
