@@ -72,6 +72,15 @@ def last_seen(ledger: SqlLedger) -> Seen | None:
     return Seen(snapshot=kept.record.snapshot, state=state, policy_hash=kept.record.plan.policy_hash, saved_at=kept.at)
 
 
+def newest(ledger: SqlLedger) -> Seen | None:
+    """The newest tick and the memory after it. A quiet tick keeps rented machines and their nodes, nothing of home."""
+    kept = _first(ledger, sa.select(*_COLUMNS).order_by(RECORDS.c.id.desc()))
+    if kept is None:
+        return None
+    snapshot, state = kept.record.snapshot, ledger.rebuild_state()
+    return Seen(snapshot=snapshot, state=state, policy_hash=kept.record.plan.policy_hash, saved_at=kept.at)
+
+
 def last_texts(ledger: SqlLedger, count: int) -> list[str]:
     """The newest plans that acted, as text, newest first."""
     query = sa.select(RECORDS.c.text).where(RECORDS.c.acted.is_(True)).order_by(RECORDS.c.id.desc()).limit(count)

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from elastic.commands.instant import instant
+from elastic.commands.instant import instant, zone_of
 from elastic.commands.ledger_option import DataOption, LedgerOption, asked_ledger
 from elastic.commands.output import FINDING, Format, FormatOption, print_json, refuse
 
@@ -34,10 +34,7 @@ def explain(
 
     if sum(one is not None for one in (tick, job, node)) != 1:
         refuse("name one thing to explain: --tick T, --job J or --node N")
-    try:
-        zone = ZoneInfo(tz)
-    except (KeyError, ValueError, OSError):
-        refuse(f"--tz {tz}: no IANA zone. Write it like Europe/London or Asia/Shanghai")
+    zone = zone_of(tz)
     kept = None if replay else asked_ledger(data, ledger)
     try:
         source: Decisions = ReplayDecisions(replay) if replay else LedgerDecisions(kept or asked_ledger(data, ledger))

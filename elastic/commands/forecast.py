@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from elastic.commands.instant import instant
+from elastic.commands.instant import instant, zone_of
 from elastic.commands.output import FINDING, Format, FormatOption, print_json, refuse
 
 if TYPE_CHECKING:
@@ -153,18 +153,11 @@ def _demand(path: Path) -> "HistoryDemand":
         _nothing(f"{path}: {trouble}")
 
 
-def _zone(name: str | None) -> str:
-    try:
-        return ZoneInfo(name or "UTC").key
-    except (KeyError, ValueError, OSError):
-        refuse(f"--tz {name}: no IANA zone. Write it like Europe/London or Asia/Shanghai")
-
-
 def _calendar(asked: str | None, tz: str | None, demand: "HistoryDemand") -> "Calendar":
     """Weekdays and weekends of a zone, or a policy's calendar over the record and the days after it."""
     from forecast.calendar import Calendar
 
-    zone = _zone(tz)
+    zone = zone_of(tz or "UTC").key
     if asked is None:
         return Calendar(name=zone, zone=zone)
     file, _, name = asked.rpartition(":")

@@ -22,3 +22,11 @@ def instant(option: str, text: str | None, *, zone: str = "UTC") -> datetime:
     if not FIRST_YEAR <= at.year <= LAST_YEAR:
         refuse(f"{option} {text}: write a year from {FIRST_YEAR} to {LAST_YEAR}")
     return (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The zone that `--tz` names; refuses what is none."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        refuse(f"--tz {name}: no IANA zone. Write it like Europe/London or Asia/Shanghai")
