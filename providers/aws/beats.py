@@ -7,11 +7,13 @@ left alone for a while with all its sources, so that a tick never waits for the 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from textwrap import shorten
 
 from providers.errors import ProviderError, Throttled, Unreachable
 
 REFUSED_RETRY = timedelta(minutes=10)  # somebody may be giving us the missing right just now
 PAUSE, MAX_PAUSE = timedelta(seconds=30), timedelta(minutes=10)
+WORDS_LENGTH = 300
 OLD_BEATS = 2  # missed beats after which what is known is called old
 
 
@@ -89,7 +91,8 @@ def _standing(source: Source, at: datetime) -> list[str]:
 
 
 def _words(trouble: ProviderError) -> str:
-    return f"{trouble.kind}: {trouble.detail}"
+    """In one line: a proxy's answer may be a whole page."""
+    return shorten(f"{trouble.kind}: {trouble.detail}", WORDS_LENGTH, placeholder="...")
 
 
 def _age_words(age: timedelta) -> str:

@@ -4,7 +4,7 @@ A row that lacks what it needs, or holds nonsense, is left out with a word; it n
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
@@ -133,6 +133,12 @@ def quota_rows(answer: Any) -> Rows[float]:
     return _each((answer,), "quota", lambda row: _number(row, "Quota", "Value", least=0.0))
 
 
+def in_few_words(trouble: Sequence[str]) -> tuple[str, ...]:
+    """The first of many complaints, and how many there are."""
+    more = len(trouble) - WORDS_KEPT
+    return (*trouble[:WORDS_KEPT], *((f"and {more} more like these",) if more > 0 else ()))
+
+
 def _each(answer: Iterable[Any], what: str, one: Callable[[Any], T | None]) -> Rows[T]:
     rows: list[T] = []
     trouble: list[str] = []
@@ -144,8 +150,7 @@ def _each(answer: Iterable[Any], what: str, one: Callable[[Any], T | None]) -> R
             continue
         if row is not None:
             rows.append(row)
-    more = len(trouble) - WORDS_KEPT
-    return Rows(tuple(rows), (*trouble[:WORDS_KEPT], *((f"and {more} more like these",) if more > 0 else ())))
+    return Rows(tuple(rows), in_few_words(trouble))
 
 
 def _hardware(row: Any) -> Hardware | None:

@@ -51,7 +51,7 @@ class OfferingBook:
 
     def __init__(self, account: AwsAccount, calls: Calls, clock: Clock) -> None:
         self._account, self._calls, self._clock = account, calls, clock
-        self._prices, self._quotas, self._ages = Prices(account.region), Quotas(), PoolAges()
+        self._prices, self._quotas, self._ages = Prices(account.region, tuple(account.subnets)), Quotas(), PoolAges()
         self._models = {model_name(name): name for name in account.gpu_models}
         self._hardware = self._wanted(row.hardware for row in catalogue().values())
         self._zones: dict[str, set[str]] | None = None  # by type; None: never read

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from providers.aws.calls import Calls
 from providers.aws.catalogue import TABLE_AT, TABLE_NAME, TABLE_REGION, catalogue
-from providers.aws.offering_records import PRICE_LIST_PRODUCT, price_rows, spot_rows
+from providers.aws.offering_records import PRICE_LIST_PRODUCT, in_few_words, price_rows, spot_rows
 
 SPOT_SOURCE, LIST_SOURCE, NO_SOURCE = "spot price history", "price list", "no price known"
 FIRST_LOOK = timedelta(days=3)
@@ -60,10 +60,10 @@ class _Series:
 
 
 class Prices:
-    """Every price of one region."""
+    """Every price of one region; spot prices of the zones that we use."""
 
-    def __init__(self, region: str) -> None:
-        self._region = region
+    def __init__(self, region: str, zones: Collection[str]) -> None:
+        self._region, self._zones = region, zones
         self._spot: dict[tuple[str, str], _Series] = {}
         self._spot_read: dict[str, datetime] = {}  # by type: when the history was last read whole
         self._list: dict[str, _Series] = {}
@@ -82,11 +82,13 @@ class Prices:
                 InstanceTypes=sorted(types), ProductDescriptions=["Linux/UNIX"],
             )
         )  # fmt: skip
-        trouble = list(read.trouble)
+        refused: list[str] = []
         for point in read.rows:
+            if point.zone not in self._zones:
+                continue
             known = self.on_demand(point.instance_type).usd_per_hour
             if known and not LEAST_SPOT_SHARE * known <= point.usd_per_hour <= MOST_SPOT_SHARE * known:
-                trouble.append(
+                refused.append(
                     f"{point.usd_per_hour:g} USD/h for {point.instance_type} in {point.zone} is not taken:"
                     f" on-demand costs {known:g}"
                 )
@@ -96,7 +98,7 @@ class Prices:
         for series in self._spot.values():
             series.forget(at - KEEP)
         self._spot_read = dict.fromkeys(types, at)
-        return tuple(dict.fromkeys(trouble))
+        return (*read.trouble, *in_few_words(list(dict.fromkeys(refused))))
 
     def read_on_demand(self, calls: Calls, types: Collection[str], at: datetime) -> Sequence[str]:
         """The price list's prices of these types."""
@@ -122,7 +124,7 @@ class Prices:
                 self._list_read[instance_type] = at
         for series in self._list.values():
             series.forget(at - KEEP)
-        return trouble
+        return in_few_words(trouble)
 
     # Telling
 

@@ -57,10 +57,9 @@ class Quotas:
             found.update((code, vcpus) for vcpus in read.rows)
         self._vcpus = found
         trouble += (f"{QUOTA_NAMES[c]} ({c}) is 0: ask AWS to raise it" for c, vcpus in found.items() if vcpus == 0)
-        unknown = {name for m in markets for name in types if quota_codes(name, m) and self._code(name, m) is None}
-        if unknown:
-            trouble.append(f"no limit told for {', '.join(sorted(unknown))}")
-        return trouble
+        families = {quota_codes(name, m) for m in markets for name in types} - {()}
+        unknown = [QUOTA_NAMES[codes[-1]] for codes in sorted(families) if not any(code in found for code in codes)]
+        return (*trouble, *([f"no limit told for {', '.join(dict.fromkeys(unknown))}"] if unknown else ()))
 
     def running(self, instances: Iterable[Instance], cpus: Mapping[str, int]) -> bool:
         """Count what our machines use. True if that has changed. Machines of others in the account are not seen."""

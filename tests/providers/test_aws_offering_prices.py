@@ -133,6 +133,13 @@ def test_a_region_that_is_down_is_not_asked_by_every_source_in_turn():
         desk.read(timedelta(seconds=10))
     asked = sum(market.counts.values()) - before
     assert asked <= 40, "three attempts each, ever rarer"
+    market.refused = {}
+    desk.read(10 * MINUTE)
+    market.refused = {"describe_spot_price_history": "down"}
+    desk.read(5 * MINUTE)
+    market.refused = {}
+    desk.read(MINUTE)
+    assert desk.book.trouble == (), "after an hour of silence that has ended a new one begins with a short pause"
 
 
 # Nonsense
@@ -204,6 +211,15 @@ def test_only_linux_in_our_region_on_demand_is_read_from_the_price_list():
     assert desk.book.trouble == ()
 
 
+def test_a_zone_that_we_do_not_use_is_not_read():
+    market = Market()
+    market.spot.append(a_spot_row(zone="us-east-1f", usd="0.00001"))
+    desk = Desk(market)
+    desk.read()
+    assert desk.book.trouble == ()
+    assert desk.book.price_of("p4d.24xlarge", "us-east-1f", SPOT, NOW)[0] is None
+
+
 def test_an_on_demand_price_that_changed_costs_each_hour_by_its_own():
     market = Market()
     desk = Desk(market)
@@ -221,3 +237,18 @@ def test_the_price_of_a_type_nobody_knows_is_none():
         assert desk.book.price_of("q9.8xlarge", "us-east-1a", market, NOW)[0] is None
     assert desk.book.gpus_of("q9.8xlarge") == 0
     assert (desk.book.gpus_of("p4d.24xlarge"), desk.book.gpus_of("g5.xlarge")) == (8, 1)
+
+
+def test_a_feed_that_is_all_nonsense_and_a_page_of_html_are_told_in_few_words():
+    market = Market()
+    names = tuple(f"q{n}.xlarge" for n in range(40))
+    market.types = [a_type(name) for name in names]
+    market.zones = [(name, zone) for name in names for zone in ("us-east-1a", "us-east-1b")]
+    market.price_list = [a_list_item(name, usd="8") for name in names]
+    market.spot = [a_spot_row(name, zone, usd="0.00001") for name, zone in market.zones]
+    market.refused["describe_capacity_reservations"] = "<html>\n" + "<p>no</p>\n" * 500
+    desk = Desk(market, instance_types=names)
+    assert {o.price_usd_per_hour for o in desk.read()} == {None, 8.0}
+    assert "and 75 more like these" in desk.trouble
+    assert len(desk.book.trouble) < 10
+    assert all(len(words) < 400 and "\n" not in words for words in desk.book.trouble)

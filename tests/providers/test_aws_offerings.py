@@ -43,8 +43,8 @@ def test_a_new_type_comes_with_the_next_look_and_is_priced_at_once():
     market.types.append(a_type("p4x.48xlarge", cpus=192))
     market.zones.append(("p4x.48xlarge", "us-east-1a"))
     market.spot.append(a_spot_row("p4x.48xlarge", usd="9.0", at=NOW - 2 * DAY))
-    assert "p4x.48xlarge/us-east-1a/spot" not in desk.by_key(5 * HOUR)
-    assert desk.by_key(HOUR)["p4x.48xlarge/us-east-1a/spot"].price_usd_per_hour == 9.0
+    assert "p4x.48xlarge/us-east-1a/spot" not in desk.by_key(6 * HOUR - MINUTE)
+    assert desk.by_key(MINUTE)["p4x.48xlarge/us-east-1a/spot"].price_usd_per_hour == 9.0
 
 
 def test_a_gpu_is_called_as_the_policy_calls_it():
@@ -142,7 +142,7 @@ def test_an_unknown_quota_is_not_zero():
     market.quotas = {}
     desk = Desk(market)
     assert {o.quota_nodes for o in desk.read()} == {None}
-    assert "no limit told for p4d.24xlarge" in desk.trouble
+    assert "no limit told for Running On-Demand P instances, All P Spot Instance Requests" in desk.trouble
 
 
 # Pool age
@@ -171,6 +171,7 @@ def test_a_reservation_is_offered_with_what_is_free_at_the_price_its_bill_shows(
     kept = desk.by_key()["p4d.24xlarge/us-east-1a/reserved"]
     assert (kept.reservation_id, kept.quota_nodes, kept.starts_at, kept.ends_at) == ("cr-1", 3, None, None)
     assert (kept.price_usd_per_hour, kept.price_source) == (22.0, "price list, reserved: paid whether used or not")
+    assert not kept.estimated
     assert market.last("describe_capacity_reservations")["Filters"] == [
         {"Name": "tag:elastic:owner", "Values": ["quant"]}
     ]
@@ -193,9 +194,10 @@ def test_a_capacity_block_is_there_from_its_start_to_its_end_and_is_paid_already
     reserved = CapacityType.RESERVED
     assert desk.book.price_of("p4d.24xlarge", "us-east-1a", reserved, starts_at)[0] == 0.0
     assert desk.book.price_of("p4d.24xlarge", "us-east-1a", reserved, NOW)[0] == 22.0, "not begun: no block pays it"
-    market.refused["describe_capacity_reservations"] = "down"
     assert key in desk.by_key(DAY - MINUTE)
-    assert key not in desk.by_key(MINUTE), "its end comes whether AWS answers or not"
+    assert key not in {o.key for o in desk.book.offerings(ends_at)}, "its end comes whether AWS answers or not"
+    market.reservations = []
+    desk.read(HOUR)
     assert desk.book.price_of("p4d.24xlarge", "us-east-1a", reserved, ends_at - MINUTE)[0] == 0.0
 
 
@@ -210,8 +212,10 @@ def test_a_reservation_that_is_gone_or_fits_no_pool_is_not_offered():
     desk = Desk(market)
     assert [o.reservation_id for o in desk.read() if o.reservation_id] == ["cr-1"]
     assert "cr-2 (p4d.24xlarge in us-east-1f) fits no pool" in desk.trouble
+    market.reservations = [a_reservation("cr-6", EndDate=NOW + DAY)]
+    assert [o.reservation_id for o in desk.read(5 * MINUTE) if o.reservation_id] == ["cr-6"]
     market.reservations = []
-    assert not [o for o in desk.read(5 * MINUTE) if o.reservation_id]
+    assert not [o for o in desk.read(5 * MINUTE) if o.reservation_id], "cancelled before its end"
 
 
 # Scores
