@@ -47,7 +47,7 @@ TABLE_SERVES = f"the {TABLE_NAME} serves"
 
 
 class OfferingBook:
-    """The market as we know it. Read and refreshed by one thread, the tick's."""
+    """The market as we know it. The tick's thread refreshes it; launches in others may ask prices and tell ages."""
 
     def __init__(self, account: AwsAccount, calls: Calls, clock: Clock) -> None:
         self._account, self._calls, self._clock = account, calls, clock

@@ -6,7 +6,7 @@ the planner refuses jumps, here goes what is wrong at first sight.
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from providers.aws.calls import Calls
@@ -34,29 +34,33 @@ class Quote:
     estimated: bool = False
 
 
-@dataclass(slots=True)
 class _Series:
-    """Prices by the instants from which they hold."""
+    """Prices by the instants from which they hold. Replaced whole: launches in other threads read while it grows."""
 
-    starts: list[datetime] = field(default_factory=list)
-    usd: list[float] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.points: tuple[tuple[datetime, float], ...] = ()
 
     def add(self, at: datetime, usd: float) -> None:
-        place = bisect_right(self.starts, at)
-        if place and (self.starts[place - 1] == at or self.usd[place - 1] == usd):
-            self.usd[place - 1] = usd
-            return
-        self.starts.insert(place, at)
-        self.usd.insert(place, usd)
+        points = self.points
+        place = bisect_right(points, at, key=_start)
+        if place and points[place - 1][0] == at:
+            self.points = (*points[: place - 1], (at, usd), *points[place:])
+        elif not place or points[place - 1][1] != usd:
+            self.points = (*points[:place], (at, usd), *points[place:])
 
     def forget(self, before: datetime) -> None:
         """Keep the one that held at `before` and what came after, within the limit."""
-        gone = max(0, bisect_right(self.starts, before) - 1, len(self.starts) - MAX_POINTS)
-        del self.starts[:gone], self.usd[:gone]
+        points = self.points
+        self.points = points[max(0, bisect_right(points, before, key=_start) - 1, len(points) - MAX_POINTS) :]
 
     def at(self, at: datetime) -> float | None:
-        place = bisect_right(self.starts, at)
-        return self.usd[place - 1] if place else None
+        points = self.points
+        place = bisect_right(points, at, key=_start)
+        return points[place - 1][1] if place else None
+
+
+def _start(point: tuple[datetime, float]) -> datetime:
+    return point[0]
 
 
 class Prices:
@@ -93,8 +97,9 @@ class Prices:
                     f" on-demand costs {known:g}"
                 )
                 continue
-            series = self._spot.setdefault((point.instance_type, point.zone), _Series())
+            series = self._spot.get((point.instance_type, point.zone), _Series())
             series.add(point.at, point.usd_per_hour)
+            self._spot[point.instance_type, point.zone] = series
         for series in self._spot.values():
             series.forget(at - KEEP)
         self._spot_read = dict.fromkeys(types, at)
@@ -120,8 +125,10 @@ class Prices:
                 if known and not known / LIST_FACTOR <= usd <= known * LIST_FACTOR:
                     trouble.append(f"{usd:g} USD/h for {instance_type} is not taken: the {TABLE_NAME} has {known:g}")
                     continue
-                self._list.setdefault(instance_type, _Series()).add(at, usd)
                 self._list_read[instance_type] = at
+                series = self._list.get(instance_type, _Series())
+                series.add(at, usd)
+                self._list[instance_type] = series  # only now: whoever reads it finds a price
         for series in self._list.values():
             series.forget(at - KEEP)
         return in_few_words(trouble)
@@ -132,7 +139,7 @@ class Prices:
         """The on-demand price that holds now: of the price list, else of the bundled table."""
         if instance_type in self._list:
             read_at = self._list_read[instance_type]
-            return Quote(usd_per_hour=self._list[instance_type].usd[-1], source=LIST_SOURCE, priced_at=read_at)
+            return Quote(usd_per_hour=self._list[instance_type].points[-1][1], source=LIST_SOURCE, priced_at=read_at)
         usd = self._table_price(instance_type)
         source = NO_SOURCE if usd is None else f"{TABLE_NAME} ({TABLE_REGION})"
         return Quote(usd_per_hour=usd, source=source, priced_at=TABLE_AT, estimated=usd is not None)
@@ -142,8 +149,10 @@ class Prices:
         price for a zone means that there is none to be had."""
         read_at = self._spot_read.get(instance_type)
         series = self._spot.get((instance_type, zone))
-        if series is not None and series.usd:
-            return Quote(usd_per_hour=series.usd[-1], source=SPOT_SOURCE, priced_at=read_at or series.starts[-1])
+        if series is not None:
+            return Quote(
+                usd_per_hour=series.points[-1][1], source=SPOT_SOURCE, priced_at=read_at or series.points[-1][0]
+            )
         return self._usual_spot(instance_type) if read_at is None else _unknown(read_at)
 
     def on_demand_at(self, instance_type: str, at: datetime) -> tuple[float | None, str]:
@@ -153,7 +162,7 @@ class Prices:
             quote = self.on_demand(instance_type)
             return quote.usd_per_hour, quote.source
         usd = series.at(at)
-        return (usd if usd is not None else series.usd[0]), LIST_SOURCE
+        return (usd if usd is not None else series.points[0][1]), LIST_SOURCE
 
     def spot_at(self, instance_type: str, zone: str, at: datetime) -> tuple[float | None, str]:
         """(USD an hour, source) on the spot market of a zone at that instant, as far back as the history was read."""
@@ -164,7 +173,7 @@ class Prices:
         usd = series.at(at)
         if usd is None:
             return None, NO_SOURCE
-        late = at - self._spot_read.get(instance_type, series.starts[-1])
+        late = at - self._spot_read.get(instance_type, series.points[-1][0])
         hours = late.total_seconds() / 3600
         return usd, SPOT_SOURCE if late <= OLD else f"{SPOT_SOURCE}, last read {hours:.1f} h before"
 
