@@ -31,7 +31,6 @@ locals {
       Effect = "Allow"
       Action = [
         "ec2:DescribeInstances",             # every tick: our machines, by tag
-        "ec2:DescribeInstanceStatus",        # doctor, and a look-up before a record is closed
         "ec2:DescribeLaunchTemplates",       # a template with this content, and those unused for a week
         "ec2:DescribeInstanceTypes",         # offerings: GPUs, memory, network
         "ec2:DescribeInstanceTypeOfferings", # offerings: zones that have a type
@@ -123,7 +122,7 @@ locals {
         [for kind in ["image", "snapshot"] : "${local.arn}:ec2:${var.region}::${kind}/*"],
       )
     },
-    { # tags in the call that makes the thing: nothing is ever tagged afterwards, so nothing can be made ours
+    { # tags in the call that makes the thing: nothing that exists can be made ours
       Sid      = "TagAtCreation"
       Effect   = "Allow"
       Action   = ["ec2:CreateTags"]
@@ -133,6 +132,16 @@ locals {
           "ec2:CreateAction"             = ["CreateFleet", "RunInstances", "CreateLaunchTemplate"]
           "aws:RequestTag/elastic:owner" = var.owner
         }
+      }
+    },
+    { # a node's lease is renewed while the controller lives; of what exists, only this tag and only on our machines
+      Sid      = "RenewLease"
+      Effect   = "Allow"
+      Action   = ["ec2:CreateTags"]
+      Resource = "${local.ec2}:instance/*"
+      Condition = {
+        StringEquals                = local.tags_carried
+        "ForAllValues:StringEquals" = { "aws:TagKeys" = ["elastic:ends-at"] }
       }
     },
     { # a template for each content, when a launch first needs it
