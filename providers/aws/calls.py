@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+from botocore.parsers import ResponseParserError
 
 from providers.aws.errors import translated
 from providers.aws.rate import Rate
@@ -64,6 +65,8 @@ class Calls:
             answer: dict[str, Any] = getattr(self._clients(service), operation)(**asked)
         except ParamValidationError as trouble:
             raise InvalidRequest(f"{operation}: {trouble}") from trouble
+        except ResponseParserError as trouble:  # no AWS answer at all: a proxy's page, say
+            raise Unreachable(f"{operation}: the answer is not AWS's: {trouble}", scope="region") from trouble
         except (BotoCoreError, ClientError) as trouble:
             error = translated(trouble, operation=operation)
             if isinstance(error, Throttled):

@@ -9,9 +9,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 # Where nobody set a price: shares and levels are made up, only their order matters.
 DEFAULT_ON_DEMAND_USD, DEFAULT_SPOT_SHARE = 30.0, 0.4
 SPOT, ON_DEMAND = "spot", "on-demand"
+
+
+def refused(code: str, message: str, *, status: int = 400, action: str = "") -> ClientError:
+    """An error as boto3 raises it."""
+    answer = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, action)
 
 
 @dataclass(slots=True)
@@ -105,9 +113,9 @@ def fill(
     for group in groups:
         taken = _take(trouble, group, wanted, market, at)
         short = {o for o in group if o not in taken} if sum(taken.values()) < wanted else set()
-        errors |= {o: ("InsufficientInstanceCapacity", _WORDS["InsufficientInstanceCapacity"]) for o in short}
+        errors |= dict.fromkeys(short, ("InsufficientInstanceCapacity", _WORDS["InsufficientInstanceCapacity"]))
         if sum(taken.values()) < max(1, asked.get("MinTargetCapacity", 1)):
-            errors |= {o: ("UnfulfillableCapacity", _WORDS["UnfulfillableCapacity"]) for o in taken}
+            errors |= dict.fromkeys(taken, ("UnfulfillableCapacity", _WORDS["UnfulfillableCapacity"]))
             continue
         for override, count in taken.items():
             key = override.instance_type, override.zone, market

@@ -1,0 +1,142 @@
+"""What EC2 tells about its market, in memory: types, zones, spot prices, scores, the price list, the network."""
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from providers.sim.aws.trouble import AwsTrouble, refused
+from providers.sim.aws.types import ROWS, described
+
+ZONES = ("a", "b", "c")
+VPC, GROUP, IMAGE = "vpc-0a1b2c3d", "sg-0a1b2c3d", "ami-0a1b2c3d"
+
+
+def subnet_of(zone: str) -> str:
+    """The subnet of a zone: one each."""
+    return f"subnet-0a1b2c3{zone[-1]}"
+
+
+class FakeMarket:
+    """The market of one region."""
+
+    def __init__(self, now: Callable[[], datetime], trouble: AwsTrouble, *, region: str) -> None:
+        self._now, self._trouble, self._region = now, trouble, region
+        self.zones = [f"{region}{letter}" for letter in ZONES]
+        self.types: dict[str, dict[str, Any]] = {row[0]: described(*row) for row in ROWS}
+        self.not_offered: set[tuple[str, str]] = set()  # (type, zone)
+        self.reservations: list[dict[str, Any]] = []
+
+    def describe_instance_types(self, *, Filters: Any = (), **more: Any) -> dict[str, Any]:
+        """Every type, or those a filter names."""
+        names = _values(Filters, "instance-type")
+        rows = [row for name, row in self.types.items() if not names or name in names]
+        return {"InstanceTypes": rows}
+
+    def describe_instance_type_offerings(self, *, Filters: Any = (), **more: Any) -> dict[str, Any]:
+        """Which type is offered in which zone."""
+        names = _values(Filters, "instance-type")
+        rows = [
+            {"InstanceType": name, "LocationType": "availability-zone", "Location": zone}
+            for name in self.types
+            for zone in self.zones
+            if (not names or name in names) and (name, zone) not in self.not_offered
+        ]
+        return {"InstanceTypeOfferings": rows}
+
+    def describe_spot_price_history(
+        self, *, StartTime: datetime, InstanceTypes: Iterable[str] = (), NextToken: str = "", **more: Any
+    ) -> dict[str, Any]:
+        """Changes since then, and the one that held then; in pages of a thousand."""
+        rows = [
+            {
+                "InstanceType": name, "AvailabilityZone": zone, "ProductDescription": "Linux/UNIX",
+                "SpotPrice": f"{usd:.6f}", "Timestamp": at,
+            }
+            for name in InstanceTypes or self.types
+            for zone in self.zones
+            for at, usd in self._changes(name, zone, StartTime)
+        ]  # fmt: skip
+        begin = int(NextToken or 0)
+        following = str(begin + 1000) if begin + 1000 < len(rows) else ""
+        return {"SpotPriceHistory": rows[begin : begin + 1000], "NextToken": following}
+
+    def _changes(self, name: str, zone: str, since: datetime) -> list[tuple[datetime, float]]:
+        now, series = self._now(), self._trouble.spot_prices.get((name, zone))
+        if series is None:
+            return [(since - timedelta(hours=1), self._trouble.spot_price(name, zone, now))]
+        past = [row for row in series if row[0] <= now]
+        before = [row for row in past if row[0] <= since]
+        return [*before[-1:], *(row for row in past if row[0] > since)]
+
+    def get_spot_placement_scores(self, *, InstanceTypes: list[str], **more: Any) -> dict[str, Any]:
+        """The best score of the types in each zone."""
+        rows = [
+            {
+                "Region": self._region,
+                "AvailabilityZoneId": _zone_id(zone),
+                "Score": max(self._trouble.scores.get((name, zone), 5) for name in InstanceTypes),
+            }
+            for zone in self.zones
+        ]
+        return {"SpotPlacementScores": rows}
+
+    def describe_availability_zones(self, **more: Any) -> dict[str, Any]:
+        """The zones with their ids."""
+        rows = [
+            {"ZoneName": z, "ZoneId": _zone_id(z), "RegionName": self._region, "State": "available"} for z in self.zones
+        ]
+        return {"AvailabilityZones": rows}
+
+    def describe_capacity_reservations(self, **more: Any) -> dict[str, Any]:
+        """What a test has reserved."""
+        return {"CapacityReservations": self.reservations}
+
+    def describe_subnets(self, *, SubnetIds: Iterable[str] = (), **more: Any) -> dict[str, Any]:
+        """One subnet a zone."""
+        rows = {subnet_of(z): z for z in self.zones}
+        missing = [s for s in SubnetIds if s not in rows]
+        if missing:
+            raise refused("InvalidSubnetID.NotFound", f"The subnet ID '{missing[0]}' does not exist")
+        found = [
+            {"SubnetId": s, "AvailabilityZone": z, "VpcId": VPC, "AvailableIpAddressCount": 4000}
+            for s, z in rows.items()
+            if not SubnetIds or s in SubnetIds
+        ]
+        return {"Subnets": found}
+
+    def describe_security_groups(self, *, GroupIds: Iterable[str] = (), **more: Any) -> dict[str, Any]:
+        """One group."""
+        if any(g != GROUP for g in GroupIds):
+            raise refused("InvalidGroup.NotFound", "The security group does not exist")
+        return {"SecurityGroups": [{"GroupId": GROUP, "VpcId": VPC}]}
+
+    def describe_images(self, *, ImageIds: Iterable[str] = (), **more: Any) -> dict[str, Any]:
+        """One image."""
+        for image in ImageIds:
+            if image != IMAGE:
+                raise refused("InvalidAMIID.NotFound", f"The image id '[{image}]' does not exist")
+        row = {"ImageId": IMAGE, "State": "available", "RootDeviceName": "/dev/sda1", "Architecture": "x86_64"}
+        return {"Images": [{**row, "Name": "gpu-node"}]}
+
+    def get_products(self, *, Filters: Any = (), **more: Any) -> dict[str, Any]:
+        """The price list of one type."""
+        wanted = {f["Value"] for f in Filters if f["Field"] == "instanceType"}
+        return {"PriceList": [self._listed(name) for name in self.types if not wanted or name in wanted]}
+
+    def _listed(self, name: str) -> str:
+        attributes = {
+            "instanceType": name, "regionCode": self._region, "operatingSystem": "Linux", "tenancy": "Shared",
+            "preInstalledSw": "NA", "capacitystatus": "Used", "marketoption": "OnDemand",
+        }  # fmt: skip
+        price = {"unit": "Hrs", "pricePerUnit": {"USD": f"{self._trouble.on_demand_price(name)}"}}
+        terms = {"OnDemand": {"T": {"priceDimensions": {"D": price}}}}
+        return json.dumps({"product": {"attributes": attributes}, "terms": terms})
+
+
+def _zone_id(zone: str) -> str:
+    return f"use1-az{ord(zone[-1]) - ord('a') + 1}"
+
+
+def _values(filters: Any, name: str) -> set[str]:
+    return {value for f in filters or () if f["Name"] == name for value in f["Values"]}
