@@ -2,9 +2,9 @@
 
 import json
 import re
-from importlib.resources import files
 
 import pytest
+from moto.utilities.utils import load_resource
 
 from tests.real.terraform.conftest import VARIABLES
 from tests.real.terraform.engine import SOURCES, of_type, resources
@@ -144,7 +144,7 @@ def named_types():
 
 
 def test_every_instance_type_that_is_named_exists():
-    known = json.loads(files("moto.ec2").joinpath("resources/instance_types.json").read_text())
+    known = load_resource("ec2/resources/instance_types.json")
     named = named_types()
     assert {"t3.small", "p5.48xlarge", "g6e.*"} <= set(named)
     patterns = {name: re.compile(re.escape(name).replace(r"\*", ".*")) for name in named}
@@ -153,8 +153,8 @@ def test_every_instance_type_that_is_named_exists():
 
 def test_every_zone_of_the_example_has_some_of_its_types():
     text = (SOURCES / "examples" / "site" / "example.tfvars").read_text()
-    place = "resources/instance_type_offerings/availability-zone/us-east-1.json"
-    offered = json.loads(files("moto.ec2").joinpath(place).read_text())
+    place = "ec2/resources/instance_type_offerings/availability-zone/us-east-1.json"
+    offered = load_resource(place)
     for zone in re.findall(r"us-east-1[a-z]", text):
         here = [o["InstanceType"] for o in offered if o["Location"] == zone]
         wanted = [re.compile(re.escape(t).replace(r"\*", ".*")) for t in TYPE_NAME.findall(text)]

@@ -150,9 +150,14 @@ func (s *srv) PlanResourceChange(_ context.Context, q *p.PlanResourceChangeReque
 	if err != nil || v.IsNull() {
 		return &p.PlanResourceChangeResponse{PlannedState: q.ProposedNewState}, err
 	}
+	prior, err := q.PriorState.Unmarshal(ty)
+	if err != nil {
+		return nil, err
+	}
+	isNew := prior.IsNull() // what AWS once computed stays
 	a := s.all.R[q.TypeName].Block.Attributes
 	v, err = each(v, func(n string, x t.Value, all map[string]t.Value) t.Value {
-		if a[n].Computed && x.IsNull() && !a[n].Required {
+		if isNew && a[n].Computed && x.IsNull() && !a[n].Required {
 			return t.NewValue(x.Type(), t.UnknownValue)
 		}
 		return x
