@@ -4,7 +4,8 @@ A later adapter (Slurm, Kubernetes, AWS, JuiceFS) joins by one line in the table
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 from providers.clock import SystemClock
 from providers.errors import ProviderError
@@ -15,6 +16,7 @@ from providers.sim.caches import CacheSpec, SimCaches
 from providers.sim.cloud import Market, SimulatedCloud
 from providers.sim.jobs import SimJob
 from tests.builders import NOW
+from tests.contract.stand_aws import AwsCloudStand
 
 
 class SimClusterStand:
@@ -47,8 +49,51 @@ class SimClusterStand:
         self.adapter.trouble, self.adapter.error = "", None
 
 
+class CloudStand(Protocol):
+    """A cloud with room for three spot nodes in zone a, for five in zone b, and on-demand without a limit in a.
+
+    `tells_nodes`: an instance carries the name of the node it has become; clouds that know no cluster cannot tell.
+    `keeps_rank_within_a_market`: offerings of one market are taken as ranked; EC2 picks among them by price.
+    """
+
+    port: Cloud
+    tells_nodes: bool
+    keeps_rank_within_a_market: bool
+
+    def zone(self, letter: str) -> str:
+        """What the cloud calls zone a or b."""
+        ...
+
+    def offering(self, zone: str, capacity_type: CapacityType = CapacityType.SPOT) -> Offering:
+        """One of those on offer, by the letter of its zone."""
+        ...
+
+    def play(self, seconds: float) -> None:
+        """Time goes on."""
+        ...
+
+    def interrupt(self, instance_id: str) -> None:
+        """The cloud announces that it takes the machine."""
+        ...
+
+    def fail_next_launch(self, trouble: ProviderError) -> None:
+        """The next launch call is refused."""
+        ...
+
+    def lose_next_reply(self) -> None:
+        """The next launch takes effect, its answer does not come."""
+        ...
+
+    def broken(self, trouble: ProviderError | str) -> AbstractContextManager[None]:
+        """Readings fail, or a part of them cannot be read (a text)."""
+        ...
+
+
 class SimCloudStand:
-    """Zone a with room for three spot nodes, zone b with room for five, on-demand without a limit in a."""
+    """The simulated cloud over a world with one node at home."""
+
+    tells_nodes = True
+    keeps_rank_within_a_market = True
 
     def __init__(self) -> None:
         self.world = site_world([], start_s=NOW.timestamp(), pools=[("onprem", 1, 8, "gpu", 0, 0.0)])
@@ -59,6 +104,10 @@ class SimCloudStand:
         ]
         self.cloud = SimulatedCloud(self.world, markets)
         self.port: Cloud = SimCloud(self.cloud)
+
+    def zone(self, letter: str) -> str:
+        """Its zones are letters."""
+        return letter
 
     def offering(self, zone: str, capacity_type: CapacityType = CapacityType.SPOT) -> Offering:
         """One of those on offer."""
@@ -120,7 +169,7 @@ def _paced() -> Clock:
 
 
 CLUSTERS: dict[str, Callable[[], SimClusterStand]] = {"sim": SimClusterStand}
-CLOUDS: dict[str, Callable[[], SimCloudStand]] = {"sim": SimCloudStand}
+CLOUDS: dict[str, Callable[[], CloudStand]] = {"sim": SimCloudStand, "aws": AwsCloudStand}
 CACHES: dict[str, Callable[[], SimCacheStand]] = {"sim": SimCacheStand}
 CLOCKS: dict[str, Callable[[], Clock]] = {
     "system": SystemClock,
