@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from elastic.adoption import Adoptions
 from elastic.beats import Beats
 from elastic.beats_thread import BeatsThread
 from elastic.books import Books
@@ -42,6 +43,7 @@ class Running:
     def run(self) -> None:
         """Tick until the service is told to stop; then leave the ledger whole."""
         self._thread.start()
+        self.site.start()
         try:
             self.service.run()
         finally:
@@ -49,6 +51,7 @@ class Running:
 
     def close(self) -> None:
         """End the slow beats, write down what is not yet written, let go of the ledger."""
+        self.site.stop()
         self._thread.stop()
         self._desk.close()
         self._books.write_down()
@@ -75,7 +78,8 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
     log = EventLog(settings.data / "elastic.log")
     log.event("started", at=began.isoformat(), tick=state.tick, ledger=ledger.shown, policy=str(settings.policy))
     policy = _Watched(settings, began)
-    site = _site(settings, policy.now, began)
+    woken = _Later()
+    site = _site(settings, policy.now, began, woken=woken)
     books = Books(LedgerBooks(ledger))
     if not books.remember():
         for hour, gpus in site.past():
@@ -105,17 +109,29 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
         interval_real_s=TICK_S / settings.speed,
         policy_notes=lambda: policy.notes,
         log=log,
+        adopt=Adoptions(ledger.engine, say).after_tick,
     )
+    woken.call = service.wake.set
     beats.alert = service.say
     beats.beats = slow_beats(policy=lambda: policy.now, books=books, desk=desk, ledger=ledger, say=service.say)
     thread = BeatsThread(lambda: beats.run_due(site_clock.now()))
     return Running(service, ledger, site, began, desk, thread, books)
 
 
-def _site(settings: Settings, policy: Policy, began: datetime) -> Site:
+class _Later:
+    """A call to something that is made later: what a site wakes is built on the site."""
+
+    def __init__(self) -> None:
+        self.call: Callable[[], None] = lambda: None
+
+    def __call__(self) -> None:
+        self.call()
+
+
+def _site(settings: Settings, policy: Policy, began: datetime, *, woken: Callable[[], None]) -> Site:
     faults = read_fault_file(settings.faults) if settings.faults else []
     try:
-        return simulated_site(policy, start=began, seed=settings.seed, speed=settings.speed, faults=faults)
+        return simulated_site(policy, start=began, seed=settings.seed, speed=settings.speed, faults=faults, woken=woken)
     except ScriptError as trouble:
         raise FaultFileError(f"{settings.faults}: {trouble}") from trouble
 

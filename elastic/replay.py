@@ -162,11 +162,12 @@ def _next_tick_s(world: World, record: Record, *, start_s: float, now_s: float) 
     return max(now_s + TICK_S, start_s + TICK_S * ceil((soonest_s - start_s) / TICK_S))
 
 
-def markets_of(policy: Policy) -> list[Market]:
-    """One market a burst pool, zone and capacity type, never dry, at a list price by capacity type."""
+def markets_of(policy: Policy, *, cloud: str | None = None) -> list[Market]:
+    """One market a burst pool (of one cloud, if it is named), zone and capacity type, never dry, at a list price by
+    capacity type."""
     markets: list[Market] = []
     for name, pool in policy.pools.items():
-        if pool.place != "burst":
+        if pool.place != "burst" or cloud not in (None, pool.cloud):
             continue
         for zone in pool.zones or ("a",):
             for capacity_type in pool.capacity_types:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from elastic.planning.policy import Policy
 from elastic.replay import markets_of
+from elastic.wiring_aws import RealCloud, real_clouds
 from providers.clock import SystemClock
 from providers.facts import CapacityType
 from providers.ports import Clock, Ports
@@ -36,11 +37,23 @@ def system_clock() -> Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A simulated site behind its ports. `past` tells its hourly demand before it began, by key, oldest first."""
+    """A simulated site behind its ports. `past` tells its hourly demand before it began, by key, oldest first. `real`
+    are its clouds that are not simulated, by name: they listen beside the ticks from `start` to `stop`."""
 
     ports: Ports
     node_count: int
     past: Callable[[], Iterator[tuple[datetime, dict[str, float]]]]
+    real: Mapping[str, RealCloud]
+
+    def start(self) -> None:
+        """Listen to the clouds."""
+        for cloud in self.real.values():
+            cloud.start()
+
+    def stop(self) -> None:
+        """Listen no more."""
+        for cloud in self.real.values():
+            cloud.stop()
 
 
 def simulated_site(
@@ -51,10 +64,12 @@ def simulated_site(
     speed: float,
     scale: float = 1.0,
     faults: Iterable[Mapping[str, object]] = (),
+    woken: Callable[[], None] = lambda: None,
 ) -> Site:
     """The site of a policy whose cluster is simulated: its on-prem pools, its clouds, a cache group each, and a made-up
     research desk's queue. Time runs `speed` times as fast as the real one. `faults` are entries of a script, counted
-    from the start; ScriptError for one that cannot be played."""
+    from the start; ScriptError for one that cannot be played. A cloud of kind `aws` or `aws-like` is the real adapter:
+    its machines join the simulated cluster; `woken` is called when it has news."""
     pools = [
         (name, pool.nodes or 0, pool.gpus_per_node, pool.gpu_model, pool.cpus_per_node, pool.memory_gib_per_node)
         for name, pool in policy.pools.items()
@@ -62,7 +77,12 @@ def simulated_site(
     ]
     home = pools[0][0]
     world = site_world(_desk_jobs(policy, home, start, seed, scale), start_s=start.timestamp(), pools=pools)
-    cloud = SimulatedCloud(world, [_as_in_life(market) for market in markets_of(policy)], seed=seed)
+    clock = PacedClock(world, SystemClock(), speed=speed)
+    real = real_clouds(policy, clock, world, woken=woken)
+    simulated = {
+        name: SimulatedCloud(world, [_as_in_life(m) for m in markets_of(policy, cloud=name)], name=name, seed=seed)
+        for name in _simulated_names(policy)
+    }
     owners = {team.cache_group: name for name, team in policy.teams.items() if team.cache_group}
     caches = SimCaches(
         world,
@@ -72,18 +92,25 @@ def simulated_site(
         ],
     )
     cluster = SimCluster(world)
-    play_script(read_script(faults), world, cluster, cloud)
+    play_script(read_script(faults), world, cluster, next(iter(simulated.values()), SimulatedCloud(world, [])))
     ports = Ports(
-        clock=PacedClock(world, SystemClock(), speed=speed),
+        clock=clock,
         clusters=dict.fromkeys(policy.clusters, cluster),
-        clouds={"sim": SimCloud(cloud)},
+        clouds={**{n: SimCloud(c) for n, c in simulated.items()}, **{n: c.port for n, c in real.items()}},
         caches={"sim": caches},
     )
     return Site(
         ports=ports,
         node_count=sum(p[1] for p in pools),
         past=lambda: past_demand(home, start=start, seed=seed, scale=scale),
+        real=real,
     )
+
+
+def _simulated_names(policy: Policy) -> list[str]:
+    """Clouds that burst pools rent from and that nobody described as real; `sim` where there is none."""
+    used = dict.fromkeys(p.cloud for p in policy.pools.values() if p.place == "burst" and p.cloud)
+    return [n for n in used if n not in policy.clouds or policy.clouds[n].kind == "sim"]
 
 
 def past_demand(

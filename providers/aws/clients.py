@@ -2,6 +2,7 @@
 
 import threading
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
@@ -11,6 +12,7 @@ from providers.aws.account import AwsAccount
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 5.0, 30.0  # SQS long polls last 20 s
 POOL_CONNECTIONS = 10
 # Where AWS serves these, whatever the region of the machines (AWS documentation of each).
+_DUMMY = {"aws_access_key_id": "loopback", "aws_secret_access_key": "loopback"}
 _HOME_REGION = {"pricing": "us-east-1", "ce": "us-east-1"}
 
 
@@ -28,8 +30,12 @@ class Boto3Clients:
             known[service] = self._made(service)
         return known[service]
 
+    def _is_loopback(self) -> bool:
+        """An AWS of one's own takes any credentials; real ones are not sent there."""
+        return urlsplit(self._account.endpoint_url).hostname in ("127.0.0.1", "localhost", "::1")
+
     def _made(self, service: str) -> Any:
-        session = boto3.session.Session()
+        session = boto3.session.Session(**(_DUMMY if self._is_loopback() else {}))
         region = _HOME_REGION.get(service, self._account.region)
         return session.client(
             service,

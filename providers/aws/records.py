@@ -51,6 +51,7 @@ def instance_of(row: Mapping[str, Any], *, cloud: str, region: str, gpus: int, p
     instance_id, launched_at = row.get("InstanceId"), row.get("LaunchTime")
     if not instance_id or not isinstance(launched_at, datetime):
         return None
+    launched_at = launched_at.astimezone(UTC)  # boto3 tells it in a zone of its own kind
     tags = tags_of(row)
     state = _STATES.get(str((row.get("State") or {}).get("Name", "")), InstanceState.PENDING)
     capacity_type = capacity_type_of(row)

@@ -3,12 +3,13 @@
 A machine that its cloud lists as running joins after its boot time; one that ends leaves. Wraps the cloud's port.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from providers.facts import Instance, InstanceState, LaunchReply, LaunchRequest, Node, NodeState
 from providers.ports import Cloud, CloudReading
-from providers.sim.world import World
+from providers.sim.world import World, instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,16 +25,24 @@ class NodeKind:
 
 
 class JoiningCloud:
-    """A `Cloud` whose machines join the world's scheduler. `kinds` by pool."""
+    """A `Cloud` whose machines join the world's scheduler. `kinds` by pool; `listed` is told of every listing."""
 
-    def __init__(self, cloud: Cloud, world: World, kinds: Mapping[str, NodeKind]) -> None:
-        self._cloud, self._world, self._kinds = cloud, world, kinds
+    def __init__(
+        self,
+        cloud: Cloud,
+        world: World,
+        kinds: Mapping[str, NodeKind],
+        *,
+        listed: Callable[[tuple[Instance, ...], datetime], None] = lambda instances, at: None,
+    ) -> None:
+        self._cloud, self._world, self._kinds, self._listed = cloud, world, kinds, listed
         self._booting: set[str] = set()
         self._joined: set[str] = set()
 
     def read(self) -> CloudReading:
         """See `Cloud.read`; then the world follows what was listed."""
         reading = self._cloud.read()
+        self._listed(reading.instances, instant(self._world.now_s))
         for instance in reading.instances:
             if instance.state is InstanceState.RUNNING:
                 self._boot(instance)

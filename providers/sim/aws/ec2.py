@@ -295,7 +295,7 @@ class FakeEc2:
         if len(self.templates) >= MOST_TEMPLATES:
             raise refused("LaunchTemplateLimitExceeded", "too many launch templates")
         self._number += 1
-        row = {
+        row: Row = {
             "LaunchTemplateId": f"lt-{self._number:017x}",
             "LaunchTemplateName": LaunchTemplateName,
             "CreateTime": self._now(),

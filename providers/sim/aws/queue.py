@@ -47,7 +47,8 @@ class FakeQueue:
         self, *, QueueUrl: str, MaxNumberOfMessages: int = 1, WaitTimeSeconds: int = 0, VisibilityTimeout: int = 30
     ) -> dict[str, Any]:
         """At most ten that are visible now."""
-        now, rows = self._now(), []
+        now = self._now()
+        rows: list[dict[str, str]] = []
         for name, message in self._messages.items():
             if message.visible_at <= now and len(rows) < min(10, MaxNumberOfMessages):
                 message.deliveries += 1

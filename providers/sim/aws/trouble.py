@@ -1,6 +1,6 @@
 """What a test, a demo or a story may do to an AWS-like cloud, and how a fleet is filled under it.
 
-Shared by the AWS in memory (`fake`) and the layer over moto (`providers.sim.aws_layer`): one truth about stock, quotas
+Shared by the AWS in memory (`fake`) and the layer over moto (`providers.sim.aws.layer`): one truth about stock, quotas
 and faults for both.
 """
 
