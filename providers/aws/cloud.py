@@ -19,6 +19,10 @@ from providers.facts import CapacityType, Instance, InstanceState, LaunchReply, 
 from providers.ports import Clock, CloudReading
 
 KEEP_TOKENS = 10_000  # launch tokens remembered: far more than a day's
+# EC2's code for a token whose machines have ended: no failure to ask past, or the same launch would rent twice (F002).
+MACHINES_ENDED = "IdempotentInstanceTerminated"
+# Its code for a token asked before with other words, such as an end that is counted from another instant.
+OTHER_WISH = "IdempotentParameterMismatch"
 # A lease is renewed when less than half of it is left: a node powers itself off at its end, and work may run for days.
 RENEW_SHARE = 0.5
 RENEW_EVERY, RENEW_AT_ONCE = timedelta(minutes=10), 500
@@ -36,7 +40,7 @@ class AwsCloud:
         self.offerings = OfferingBook(account, self.calls, clock)
         self.templates = Templates(account, self.calls)
         self.instances = Instances(account, self.calls, price=self._price, gpus=self.offerings.gpus_of)
-        self.fleet = Fleet(account, self.calls, self.templates, give_back=self.terminate)
+        self.fleet = Fleet(account, self.calls, self.templates, give_back=self._give_back)
         self.notices = Interruptions(account, self.calls, clock, is_ours=self.instances.is_known, woken=woken)
         self._asked: dict[str, int] = {}  # sure failures by launch token
         self._renewed_at = self._looked_at = clock.now()
@@ -58,20 +62,18 @@ class AwsCloud:
     def launch(self, request: LaunchRequest) -> LaunchReply:
         """See `Cloud.launch`. A token asked before is looked up first; EC2's own memory of it is the second net."""
         at = self._clock.now()
-        if request.token in self._asked:
-            found = self.instances.by_token(request.token)
-            if found:
-                self.instances.launched(found)
-                return LaunchReply(instances=found)
+        if request.token in self._asked and (found := self._found(request.token)):
+            return LaunchReply(instances=found)
         attempt = self._asked.setdefault(request.token, 0)
         while len(self._asked) > KEEP_TOKENS:
             del self._asked[next(iter(self._asked))]
         try:
             reply = self.fleet.launch(request, at, attempt=attempt)
-        except Unreachable:
-            raise
-        except ProviderError:
-            self._asked[request.token] += 1
+        except ProviderError as trouble:
+            if OTHER_WISH in trouble.detail:
+                return self._asked_by_another(request.token, trouble)
+            if not isinstance(trouble, Unreachable) and MACHINES_ENDED not in trouble.detail:
+                self._asked[request.token] += 1
             raise
         if not reply.instances:
             self._asked[request.token] += 1
@@ -98,6 +100,25 @@ class AwsCloud:
     def trouble(self) -> tuple[str, ...]:
         """What a person should know: prices that are estimates, a queue that cannot be read."""
         return (*self.offerings.trouble, *([self.notices.trouble] if self.notices.trouble else ()))
+
+    def _found(self, token: str) -> tuple[Instance, ...]:
+        """The machines of a launch: those that live, or all if none does."""
+        found = self.instances.by_token(token)
+        self.instances.launched(found)
+        gone = (InstanceState.TERMINATING, InstanceState.TERMINATED)
+        return tuple(i for i in found if i.state not in gone) or found
+
+    def _asked_by_another(self, token: str, refused: ProviderError) -> LaunchReply:
+        """EC2 knows the token: the launch was asked before this process began, or its answer was lost."""
+        found = self._found(token)
+        if not found:
+            raise Unreachable(f"{refused.detail}: asked before, and no listing shows its machines yet") from refused
+        return LaunchReply(instances=found)
+
+    def _give_back(self, instances: Sequence[Instance]) -> None:
+        """End what a launch has just brought: known as ours, although EC2 may not know it everywhere yet."""
+        self.instances.launched(instances)
+        self.terminate([i.id for i in instances])
 
     def _price(self, instance_type: str, zone: str, capacity_type: CapacityType) -> tuple[float, str]:
         usd, source = self.offerings.price_of(instance_type, zone, capacity_type, self._clock.now())

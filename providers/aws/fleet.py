@@ -56,7 +56,7 @@ class _Found:
 
 
 class Fleet:
-    """Launches of one account and region. `give_back` ends instances by id."""
+    """Launches of one account and region. `give_back` ends machines that have just come."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Fleet:
         calls: Calls,
         templates: Templates,
         *,
-        give_back: Callable[[Sequence[str]], object],
+        give_back: Callable[[Sequence[Instance]], object],
     ) -> None:
         self._account, self._calls, self._templates, self._give_back = account, calls, templates, give_back
         self._zones = {subnet: zone for zone, subnet in account.subnets.items()}
@@ -104,7 +104,7 @@ class Fleet:
         """All nodes of a gang, or none: what came of a zone that could not give all is given back."""
         found = self._call_all(request, parts, at)
         if found.instances and len(found.instances) < sum(p.nodes for p in parts):
-            self._give_back([i.id for i in found.instances])
+            self._give_back(found.instances)
             return _Found([], found.failures)
         return found
 
@@ -124,7 +124,7 @@ class Fleet:
         if refused is None or (found.instances and not request.gang and not isinstance(refused, Unreachable)):
             return found
         if found.instances and request.gang:
-            self._give_back([i.id for i in found.instances])
+            self._give_back(found.instances)
         raise refused
 
     def _call(self, request: LaunchRequest, part: _Part, at: datetime) -> _Found:

@@ -5,7 +5,7 @@ Quick enough for ten thousand machines: listed rows are made once and changed on
 
 import json
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -42,14 +42,14 @@ class FakeEc2:
         ClientToken: str = "",
         SpotOptions: Mapping[str, Any] | None = None,
         OnDemandOptions: Mapping[str, Any] | None = None,
-        TagSpecifications: Iterable[Mapping[str, Any]] = (),
+        TagSpecifications: Sequence[Mapping[str, Any]] = (),
         **more: Any,
     ) -> dict[str, Any]:
         """An instant fleet. The same token again gives the same answer; with another wish it is refused."""
         self._settle()
         config = LaunchTemplateConfigs[0]
         target = TargetCapacitySpecification
-        wish = json.dumps([config, target, SpotOptions, OnDemandOptions], sort_keys=True, default=str)
+        wish = json.dumps([config, target, SpotOptions, OnDemandOptions, TagSpecifications], sort_keys=True)
         if ClientToken in self._fleets:
             return self._again(ClientToken, wish)
         template = self._template(config["LaunchTemplateSpecification"]["LaunchTemplateId"])
@@ -189,7 +189,7 @@ class FakeEc2:
         """All or none: one id that is not known is named, and nothing ends (F005)."""
         self._settle()
         for instance_id in InstanceIds:
-            if instance_id not in self._rows:
+            if not self._is_known(instance_id):
                 words = f"The instance ID '{instance_id}' does not exist"
                 raise refused("InvalidInstanceID.NotFound", words, action="TerminateInstances")
         rows = []
@@ -200,6 +200,11 @@ class FakeEc2:
             rows.append({"InstanceId": instance_id, "PreviousState": before, "CurrentState": dict(row["State"])})
         self._settle()
         return {"TerminatingInstances": rows}
+
+    def _is_known(self, instance_id: str) -> bool:
+        row = self._rows.get(instance_id)
+        unknown = timedelta(seconds=self._trouble.unknown_new_s)
+        return row is not None and (not unknown or self._now() - row["LaunchTime"] >= unknown)
 
     def forget(self, instance_id: str) -> None:
         """An id that EC2 no longer knows."""
@@ -229,7 +234,7 @@ class FakeEc2:
         self._settle()
         wanted = list(InstanceIds)
         for instance_id in wanted:
-            if instance_id not in self._rows:
+            if not self._is_known(instance_id):
                 raise refused("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
         ids = wanted or self._matching(list(Filters))
         begin = int(NextToken or 0)

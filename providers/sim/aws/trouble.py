@@ -36,7 +36,9 @@ class AwsTrouble:
     delay_s: dict[str, float] = field(default_factory=dict)
     hidden_ids: set[str] = field(default_factory=set)  # left out of listings
     hide_new_s: float = 0.0  # a new machine is not listed for so long
+    unknown_new_s: float = 0.0  # a new machine's id is not known for so long, not even when asked for by name
     bare_s: float = 0.0  # a new machine's listing lacks its address for so long
+    keeps_minimum: bool = True  # False: a fleet brings a part although all or none was asked for
     pending_s: float = 0.0
     shutting_down_s: float = 0.0
     spot_prices: dict[tuple[str, str], list[tuple[datetime, float]]] = field(default_factory=dict)  # by (type, zone)
@@ -114,7 +116,8 @@ def fill(
         taken = _take(trouble, group, wanted, market, at)
         short = {o for o in group if o not in taken} if sum(taken.values()) < wanted else set()
         errors |= dict.fromkeys(short, ("InsufficientInstanceCapacity", _WORDS["InsufficientInstanceCapacity"]))
-        if sum(taken.values()) < max(1, asked.get("MinTargetCapacity", 1)):
+        least = asked.get("MinTargetCapacity", 1) if trouble.keeps_minimum else 1
+        if sum(taken.values()) < max(1, least):
             errors |= dict.fromkeys(taken, ("UnfulfillableCapacity", _WORDS["UnfulfillableCapacity"]))
             continue
         for override, count in taken.items():
