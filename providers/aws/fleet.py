@@ -102,10 +102,12 @@ class Fleet:
 
     def _whole(self, request: LaunchRequest, parts: list[_Part], at: datetime) -> _Found:
         """All nodes of a gang, or none: what came of a zone that could not give all is given back."""
-        found = self._call_all(request, parts, at)
-        if found.instances and len(found.instances) < sum(p.nodes for p in parts):
+        found, nodes = self._call_all(request, parts, at), sum(p.nodes for p in parts)
+        if found.instances and len(found.instances) < nodes:
             self._give_back(found.instances)
-            return _Found([], found.failures)
+            detail = f"only {len(found.instances)} of the {nodes} nodes of a gang came: given back"
+            short = _failed(parts[0].offerings, InsufficientCapacity.kind, detail, "offering")
+            return _Found([], short | found.failures)  # EC2 need not say why the others did not come
         return found
 
     def _call_all(self, request: LaunchRequest, parts: list[_Part], at: datetime) -> _Found:
