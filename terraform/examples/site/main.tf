@@ -1,4 +1,4 @@
-# One site with everything: copy this folder, fill in example.tfvars, read the plan.
+# One site with everything: copy this folder beside itself, fill in example.tfvars, read the plan.
 
 locals {
   name = "elastic-${var.owner}"

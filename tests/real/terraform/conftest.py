@@ -9,7 +9,14 @@ import pytest
 from tests.real.terraform import programs
 from tests.real.terraform.engine import Engine, bare_environment, controller_policy, copied
 
+FIRST_RUN_LIMIT_S = 900  # the first test of a machine waits for downloads and a build
 VARIABLES = "-var-file=example.tfvars"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(FIRST_RUN_LIMIT_S))
 
 
 @pytest.fixture(scope="session")

@@ -92,9 +92,10 @@ def _run(command: list[str], *, limit_s: int, folder: Path | None = None) -> str
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit_s, check=False
         )
     except subprocess.TimeoutExpired as trouble:
-        raise Missing(f"{command[:4]} took more than {limit_s} s") from trouble
+        raise Missing(f"{' '.join(command[1:6])} took more than {limit_s} s") from trouble
     if done.returncode:
-        raise Missing(f"{command[:6]}: {done.stderr.strip()[-300:]}")
+        last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        raise Missing(f"{' '.join(command[1:6])}: {last[-200:]}")
     return done.stdout
 
 

@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from tests.real.terraform.engine import MODULES, SOURCES
+from tests.real.terraform.engine import MODULES, SOURCES, resources
 
 HCL = re.compile(r"^```hcl\n(.*?)^```", re.DOTALL | re.MULTILINE)
-CALL = re.compile(r'^module "(\w+)"', re.MULTILINE)
 PROVIDER = """
 provider "aws" {
   region = "us-east-1"
@@ -34,15 +33,31 @@ def test_a_module_is_valid_and_its_own_tests_pass(engine, module):
     assert f"{runs} passed, 0 failed" in told, told
 
 
-def test_the_example_of_every_readme_can_be_planned(engine):
-    folder = engine.tree / "examples" / "readmes"
+def planned_examples(engine, name, *, more=""):
+    """Plan of a root with the examples of all READMEs; `more` is a line added to each call."""
+    folder = engine.tree / "examples" / name
     folder.mkdir()
-    (folder / "main.tf").write_text(PROVIDER + "".join(example_of(m) for m in MODULES))
-    engine.run(folder, "fmt", "-check", "-diff")
+    calls = "".join(example_of(m).replace('  owner = "desk"\n', f'  owner = "desk"\n{more}') for m in MODULES)
+    (folder / "main.tf").write_text(PROVIDER + calls)
     engine.init(folder)
     engine.run(folder, "plan", "-no-color", "-input=false", "-out=all.tfplan")
-    made = engine.shown(folder, "all.tfplan")["planned_values"]["root_module"]["child_modules"]
-    assert sorted(m["address"] for m in made) == sorted(f"module.{m.replace('-', '_')}" for m in MODULES)
+    return folder, engine.shown(folder, "all.tfplan")["planned_values"]
+
+
+def test_the_example_of_every_readme_can_be_planned(engine):
+    folder, planned = planned_examples(engine, "readmes")
+    engine.run(folder, "fmt", "-check", "-diff")
+    made = [m["address"] for m in planned["root_module"]["child_modules"]]
+    assert sorted(made) == sorted(f"module.{m.replace('-', '_')}" for m in MODULES)
+
+
+def test_tags_of_the_caller_are_taken_but_cannot_move_the_border(engine, schema):
+    line = '  tags  = { "elastic:made-by" = "controller", "elastic:owner" = "others", team = "x" }\n'
+    _, planned = planned_examples(engine, "forged", more=line)
+    border = {"elastic:made-by": "terraform", "elastic:owner": "desk", "team": "x"}
+    tagged = [r for r in resources(planned) if "tags" in schema["resource_schemas"][r["type"]]["block"]["attributes"]]
+    assert len({r["address"].split(".")[1] for r in tagged}) == len(MODULES)
+    assert [r["address"] for r in tagged if not border.items() <= (r["values"]["tags"] or {}).items()] == []
 
 
 def test_an_argument_that_does_not_exist_is_caught(engine, tmp_path):

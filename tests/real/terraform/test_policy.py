@@ -117,8 +117,15 @@ def test_a_statement_on_everything_only_reads(policy):
     assert not any("*" in a for s in statements(policy) for a in s["Action"])
 
 
-def test_the_policy_fits_into_a_role(policy):
-    assert len(re.sub(r"\s", "", json.dumps(policy))) <= MOST_LETTERS * 3 // 4  # room for twenty subnets
+def test_the_policy_of_a_large_site_fits_into_a_role(engine_command, tmp_path):
+    large = {
+        "subnet_ids": [f"subnet-{n:017x}" for n in range(30)],
+        "security_group_ids": [f"sg-{n:017x}" for n in range(5)],
+        "instance_types": [f"p{n}.48xlarge" for n in range(30)],
+        "log_group_arn": "arn:aws:logs:us-east-1:123456789012:log-group:/elastic/desk",
+    }
+    policy = controller_policy(engine_command, tmp_path, POLICY_INPUTS | large)
+    assert len(re.sub(r"\s", "", json.dumps(policy))) <= MOST_LETTERS
 
 
 # The adapter's calls

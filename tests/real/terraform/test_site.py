@@ -1,7 +1,10 @@
 """The example site: what its plan makes and never makes, who can reach it, and that a second plan changes nothing."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from moto.utilities.utils import load_resource
@@ -9,6 +12,7 @@ from moto.utilities.utils import load_resource
 from tests.real.terraform.conftest import VARIABLES
 from tests.real.terraform.engine import SOURCES, of_type, resources
 from tests.real.terraform.iam import changes_something, statements
+from tests.real.terraform.programs import ROOT
 
 HOST = "module.controller_host[0].aws_instance.controller"
 # whatever of AWS makes a machine, by itself or by another service
@@ -59,11 +63,25 @@ def test_the_host_is_closed_and_encrypted(planned):
     assert [v["encrypted"] for v in of_type(planned, "aws_ebs_volume").values()] == [True]
 
 
-def test_user_data_is_small_and_holds_no_gap(applied):
+def test_the_script_of_the_first_boot_is_small_and_whole(applied):
     script = of_type(applied, "aws_instance")[HOST]["user_data"]
     assert len(script.encode()) < 16_384
     assert "${" not in script
     assert "ConditionPathExists=/etc/elastic/policy.yaml" in script
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=30)
+
+
+def test_the_service_starts_the_controller_with_options_it_knows():
+    unit = (SOURCES / "modules" / "controller-host" / "elastic.service").read_text()
+    (line,) = re.findall(r"^ExecStart=/opt/elastic/bin/elastic (.*)$", unit, re.MULTILINE)
+    command, *words = line.split()
+    told = subprocess.run(
+        [sys.executable, "-m", "elastic", command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True,
+        timeout=60, env={**os.environ, "COLUMNS": "200"},
+    ).stdout  # fmt: skip
+    options = [word for word in words if word.startswith("--")]
+    assert len(options) == 2
+    assert [option for option in options if option not in told] == []
 
 
 def test_nothing_is_open_to_the_internet(planned):
@@ -79,16 +97,6 @@ def test_everything_that_takes_tags_carries_the_border(planned, schema):
     tagged = [r for r in resources(planned) if "tags" in schema["resource_schemas"][r["type"]]["block"]["attributes"]]
     assert len(tagged) > 30
     assert [r["address"] for r in tagged if not BORDER.items() <= (r["values"]["tags"] or {}).items()] == []
-
-
-def test_tags_of_the_caller_cannot_move_the_border(engine, site):
-    forged = '{"elastic:made-by": "controller", "team": "x"}'
-    folder = engine.tree / "modules" / "log-group"
-    engine.init(folder)
-    words = ("-var=name=elastic-x", "-var=owner=quant-desk", f"-var=tags={forged}", "-out=forged.tfplan")
-    engine.run(folder, "plan", "-no-color", "-input=false", *words)
-    (made,) = resources(engine.shown(folder, "forged.tfplan")["planned_values"])
-    assert made["values"]["tags"] == BORDER | {"team": "x"}
 
 
 def test_a_statement_on_everything_only_reads(applied):
