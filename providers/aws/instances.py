@@ -71,7 +71,9 @@ class Instances:
         found = {i: self._look_up(i) for i in unknown}
         self.launched(f[0] for f in found.values() if f is not None and f[1])
         settled = {i for i, f in found.items() if f is None}  # one that is there and not ours is left alone
-        wanted = [i for i in dict.fromkeys(instance_ids) if self.is_known(i)]
+        known = [i for i in dict.fromkeys(instance_ids) if self.is_known(i)]
+        settled |= {i for i in known if self._known[i].state is InstanceState.TERMINATED}
+        wanted = [i for i in known if i not in settled]
         for begin in range(0, len(wanted), MOST_IDS_A_CALL):
             settled |= self._terminate(wanted[begin : begin + MOST_IDS_A_CALL], at)
         return tuple(i for i in instance_ids if i in settled)
