@@ -1,15 +1,24 @@
-output "for_the_controller" {
-  description = "What the controller is told of this account."
-  value = {
-    region             = var.region
-    owner              = var.owner
-    controller         = var.controller
-    subnets            = module.network.subnets
-    queue_url          = module.interruption_events.queue_url
-    image_ids          = module.launch_template_base.image_ids
-    security_group_ids = [module.security_groups.node_security_group_id]
-    instance_profile   = module.node_role.instance_profile_name
-  }
+output "cloud_for_the_policy" {
+  description = "Goes into the policy file as it is: terraform output -raw cloud_for_the_policy."
+  value = yamlencode({
+    clouds = {
+      aws = {
+        kind             = "aws"
+        region           = var.region
+        owner            = var.owner
+        controller       = var.controller
+        subnets          = module.network.subnets
+        security_groups  = [module.security_groups.node_security_group_id]
+        instance_profile = module.node_role.instance_profile_name
+        queue_url        = module.interruption_events.queue_url
+      }
+    }
+  })
+}
+
+output "images" {
+  description = "By pool: `image` of the pool in the policy file."
+  value       = module.launch_template_base.image_ids
 }
 
 output "controller_role_arn" {

@@ -1,5 +1,5 @@
 output "image_ids" {
-  description = "By pool: what goes into the pool's shape as `image_id`."
+  description = "By pool: `image` of the pool in the policy file."
   value       = { for pool, parameter in aws_ssm_parameter.image : pool => "resolve:ssm:${parameter.name}" }
 }
 

@@ -4,6 +4,6 @@ output "role_arn" {
 }
 
 output "instance_profile_name" {
-  description = "Goes into the pool's shape as `instance_profile`."
+  description = "`instance_profile` of the cloud in the policy file."
   value       = aws_iam_instance_profile.node.name
 }

@@ -1,5 +1,5 @@
 output "node_security_group_id" {
-  description = "Group of burst nodes: goes into the pool's shape and into the controller's role."
+  description = "Group of burst nodes: `security_groups` of the cloud in the policy file, and for the controller's role."
   value       = aws_security_group.nodes.id
 }
 

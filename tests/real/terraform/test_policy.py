@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from providers.aws.doctor import ACTIONS
 from tests.real.terraform.engine import POLICY_INPUTS, controller_policy
 from tests.real.terraform.iam import allows, changes_something, statements
 from tests.real.terraform.programs import ROOT
@@ -132,7 +133,9 @@ def test_the_policy_of_a_large_site_fits_into_a_role(engine_command, tmp_path):
 
 CALL = re.compile(r'\.(?:read|write|pages)\(\s*"([a-z0-9-]+)",\s*"([a-z_0-9]+)"')
 PREFIX = {"service-quotas": "servicequotas"}
-# In AWS these calls go by the permission of another.
+# What EC2 does with our permissions when a fleet is made.
+IN_OUR_NAME = {"iam:PassRole", "ssm:GetParameters"}
+# In AWS this call goes by the permission of another.
 UNDER = {"sqs:DeleteMessageBatch": "sqs:DeleteMessage"}
 
 
@@ -148,3 +151,15 @@ def test_every_call_of_the_adapter_has_its_permission(policy):
     called = set(calls_of_the_adapter())
     assert {"ec2:CreateFleet", "ec2:TerminateInstances"} <= called
     assert sorted(called - allowed) == []
+    assert sorted(set(ACTIONS) - allowed) == []
+
+
+def test_no_permission_is_there_without_a_call(policy):
+    text = "".join(path.read_text() for path in sorted((ROOT / "providers" / "aws").glob("*.py")))
+
+    def is_named(action):
+        operation = re.sub(r"(?<!^)(?=[A-Z])", "_", action.split(":")[1]).lower()
+        return f'"{operation}"' in text or f'"{action}"' in text
+
+    allowed = {action for s in statements(policy) for action in s["Action"]}
+    assert sorted(action for action in allowed - IN_OUR_NAME if not is_named(action)) == []

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 from moto.utilities.utils import load_resource
+from ruamel.yaml import YAML
 
+from elastic.planning.policy import Cloud
 from tests.real.terraform.conftest import VARIABLES
 from tests.real.terraform.engine import SOURCES, of_type, resources
 from tests.real.terraform.iam import changes_something, statements
@@ -130,13 +132,18 @@ def test_a_second_plan_changes_nothing(engine, site, applied):
     assert "No changes." in told, told
 
 
-def test_what_the_controller_is_told_is_what_was_made(engine, site, applied):
-    told = json.loads(engine.run(site, "output", "-json"))["for_the_controller"]["value"]
+def test_the_policy_file_takes_what_was_made(engine, site, applied):
+    outputs = {name: o["value"] for name, o in json.loads(engine.run(site, "output", "-json")).items()}
+    part = YAML(typ="safe", pure=True).load(outputs["cloud_for_the_policy"])
+    cloud = Cloud.model_validate(part["clouds"]["aws"])
     subnets = [v for a, v in of_type(applied, "aws_subnet").items() if ".nodes[" in a]
-    assert told["subnets"] == {s["availability_zone"]: s["id"] for s in subnets}
-    assert told["queue_url"] in {q["url"] for q in of_type(applied, "aws_sqs_queue").values()}
+    assert cloud.subnets == {s["availability_zone"]: s["id"] for s in subnets}
+    assert cloud.queue_url in {q["url"] for q in of_type(applied, "aws_sqs_queue").values()}
+    assert cloud.instance_profile in {p["name"] for p in of_type(applied, "aws_iam_instance_profile").values()}
+    assert set(cloud.security_groups) < {g["id"] for g in of_type(applied, "aws_security_group").values()}
     parameters = {p["name"] for p in of_type(applied, "aws_ssm_parameter").values()}
-    assert all(image.removeprefix("resolve:ssm:") in parameters for image in told["image_ids"].values())
+    assert set(outputs["images"]) == {"burst"}
+    assert {image.removeprefix("resolve:ssm:") for image in outputs["images"].values()} <= parameters
 
 
 # Instance types

@@ -53,7 +53,7 @@ locals {
     {
       Sid      = "ReadQuotas"
       Effect   = "Allow"
-      Action   = ["servicequotas:GetServiceQuota", "servicequotas:ListServiceQuotas"] # offerings and doctor: vCPU limits
+      Action   = ["servicequotas:GetServiceQuota"] # offerings: vCPU limits of each family
       Resource = "*"
     },
     {
@@ -77,7 +77,10 @@ locals {
     {
       Sid    = "ReadParameters"
       Effect = "Allow"
-      Action = ["ssm:GetParameter", "ssm:GetParameters"] # images named resolve:ssm:..., the settings, AWS's public images
+      Action = [
+        "ssm:GetParameter",  # doctor: what does an image's parameter say
+        "ssm:GetParameters", # launches: EC2 reads resolve:ssm:... in a template in our name
+      ]
       Resource = [
         "${local.ssm}:${var.account_id}:parameter/${var.parameter_prefix}/*",
         "${local.ssm}::parameter/aws/service/*",
