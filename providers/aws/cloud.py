@@ -142,7 +142,7 @@ class AwsCloud:
             i.id
             for i in instances
             if i.state is InstanceState.RUNNING
-            and i.capacity_type is not CapacityType.RESERVED
+            and i.id not in self.instances.block_ids
             and i.ends_at is not None
             and i.ends_at - at < limit
         ]

@@ -21,6 +21,7 @@ MISSED_LISTINGS = 3  # whole listings without a machine before it is looked up b
 MOST_IDS_A_CALL = 500
 TERMINATE_TRIES = 4  # each may name one more id that is gone (F005)
 KEEP_ENDED = timedelta(hours=1)
+CAPACITY_BLOCK = "capacity-block"  # the lifecycle of its machines; those of other reservations have none
 
 
 class Instances:
@@ -31,17 +32,21 @@ class Instances:
         self._known: dict[str, Instance] = {}
         self._missed: dict[str, int] = {}
         self.template_ids: frozenset[str] = frozenset()  # of the machines of the last listing
+        self.block_ids: frozenset[str] = frozenset()  # machines in capacity blocks, by the last listing
 
     def all(self, at: datetime) -> tuple[Instance, ...]:
         """Every machine of ours, those that ended within the hour too. One paged call."""
         seen: dict[str, Instance] = {}
         templates: set[str] = set()
+        blocks: set[str] = set()
         for row in self._rows(self._ours()):
             instance = self._read(row)
             if instance is not None:
                 seen[instance.id] = instance
                 templates.add(tags_of(row).get(TEMPLATE_TAG, ""))
-        self.template_ids = frozenset(templates)
+                if row.get("InstanceLifecycle") == CAPACITY_BLOCK:
+                    blocks.add(instance.id)
+        self.template_ids, self.block_ids = frozenset(templates), frozenset(blocks)
         self._merge(seen, at)
         return tuple(self._known.values())
 
