@@ -5,6 +5,7 @@ The forecast beat calls `refresh`, replays call `refresh_now`; a tick asks `newe
 """
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -226,17 +227,20 @@ def _made(
 
 def _spawn(workers: int) -> Pool:
     """Fresh interpreters: a fork of a process with threads may hang."""
-    # Workers inherit the mask: one that still starts must not be told to stop by Ctrl-C either.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Workers inherit the mask: one that still starts must not be told to stop by a signal for its parent either.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
-        return multiprocessing.get_context("spawn").Pool(workers, initializer=_leave_interrupts)
+        return multiprocessing.get_context("spawn").Pool(workers, initializer=_stand_alone)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C at a terminal reaches every process of it; workers end when their parent says so."""
+def _stand_alone() -> None:
+    """Ctrl-C and a SIGTERM to the whole group are for the parent: a worker that dies of them while it holds the queue's
+    lock would hang the parent's own end. Workers end when their parent says so."""
+    os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def calendar_for_all(calendar: Calendar) -> Callable[[str], Calendar]:

@@ -121,8 +121,8 @@ class FakeMarket:
 
     def get_products(self, *, Filters: Any = (), **more: Any) -> dict[str, Any]:
         """The price list of one type."""
-        wanted = {f["Value"] for f in Filters if f["Field"] == "instanceType"}
-        return {"PriceList": [self._listed(name) for name in self.types if not wanted or name in wanted]}
+        wanted = [name for f in Filters if f["Field"] == "instanceType" for name in f["Value"].split(",")]
+        return {"PriceList": [self._listed(name) for name in wanted or self.types]}
 
     def _listed(self, name: str) -> str:
         attributes = {
