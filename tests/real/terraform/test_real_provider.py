@@ -78,6 +78,13 @@ def test_the_provider_itself_plans_what_the_stand_in_plans(real_site, planned):
     assert found == {r["address"] for r in resources(planned)}
 
 
+def test_a_module_that_its_test_applies_passes_with_the_provider_itself_and_no_account(real_site):
+    engine, _ = real_site
+    folder = engine.tree / "modules" / "budget-alarm"
+    engine.init(folder)
+    assert "3 passed, 0 failed" in engine.run(folder, "test", "-no-color")
+
+
 def changed(plan):
     """(address, attribute) of all that a plan would change, make or remove."""
     found = {r["address"]: r["change"] for r in plan["resource_changes"] if r["change"]["actions"] != ["no-op"]}
