@@ -92,6 +92,11 @@ class Fleet:
             except (InsufficientCapacity, QuotaExceeded) as trouble:  # of the whole call: the next step may do
                 refused = trouble
                 found.failures |= _failed(mine, trouble.kind, trouble.detail, trouble.scope)
+            except ProviderError as trouble:
+                if isinstance(trouble, Unreachable) or not found.instances:
+                    raise
+                found.failures |= _failed(mine, trouble.kind, trouble.detail, trouble.scope)
+                break  # what an earlier step brought is an answer
         if (
             refused is not None
             and not found.instances

@@ -12,7 +12,7 @@ from typing import Any
 from providers.aws.account import CONTROLLER_TAG, OWNER_TAG, TOKEN_TAG, AwsAccount
 from providers.aws.calls import Calls
 from providers.aws.records import TEMPLATE_TAG, Price, instance_of, tags_of
-from providers.errors import InvalidRequest, NotFound, Unreachable
+from providers.errors import InvalidRequest, NotFound, ProviderError, Unreachable
 from providers.facts import Instance, InstanceState
 
 PAGE = 1000  # EC2's most
@@ -79,8 +79,14 @@ class Instances:
         known = [i for i in dict.fromkeys(instance_ids) if self.is_known(i)]
         settled |= {i for i in known if self._known[i].state is InstanceState.TERMINATED}
         wanted = [i for i in known if i not in settled]
+        refused: ProviderError | None = None
         for begin in range(0, len(wanted), MOST_IDS_A_CALL):
-            settled |= self._terminate(wanted[begin : begin + MOST_IDS_A_CALL], at)
+            try:
+                settled |= self._terminate(wanted[begin : begin + MOST_IDS_A_CALL], at)
+            except ProviderError as trouble:
+                refused = trouble
+        if refused is not None and not settled:
+            raise refused
         return tuple(i for i in instance_ids if i in settled)
 
     def _terminate(self, ids: list[str], at: datetime) -> set[str]:

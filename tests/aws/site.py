@@ -9,8 +9,9 @@ from elastic.planning.plan import Launch, Terminate
 from elastic.planning.policy import Policy, Pool
 from elastic.planning.state import ControllerState, Record
 from forecast.forecaster import Forecasts
-from providers.aws.account import AwsAccount, NodeShape
+from providers.aws.account import CONTROLLER_TAG, AwsAccount, NodeShape
 from providers.aws.cloud import AwsCloud
+from providers.aws.records import instance_of, tags_of
 from providers.facts import Instance, InstanceState
 from providers.ports import Ports
 from providers.sim.adapters import SimClock, SimCluster, site_world
@@ -48,7 +49,10 @@ class CrashableAws(FakeAws):
 
 
 class Joiner(JoiningCloud):
-    """Machines that run join the cluster; `never_joins` tells those whose boot fails."""
+    """Machines that run join the cluster; `never_joins` tells those whose boot fails. With `leaves_ghosts` a node stays
+    in the cluster although its machine has ended, until somebody removes it."""
+
+    leaves_ghosts = False
 
     def __init__(self, cloud: AwsCloud, world: Any, kinds: dict[str, NodeKind]) -> None:
         super().__init__(cloud, world, kinds)
@@ -61,6 +65,10 @@ class Joiner(JoiningCloud):
     def _boot(self, instance: Instance) -> None:
         if not self.never_joins(instance):
             super()._boot(instance)
+
+    def _leave(self, instance_id: str) -> None:
+        if not self.leaves_ghosts:
+            super()._leave(instance_id)
 
 
 def a_burst(**changes: Any) -> Pool:
@@ -97,7 +105,8 @@ class AwsSite:
 
     def __init__(
         self, jobs: Iterable[SimJob] = (), *, policy: Policy | None = None, trouble: AwsTrouble | None = None,
-        ledger: Any = None, boot_s: float = 180.0, shapes: dict[str, NodeShape] | None = None, **account: Any,
+        ledger: Any = None, boot_s: float = 180.0, shapes: dict[str, NodeShape] | None = None,
+        aws: type[CrashableAws] = CrashableAws,
     ) -> None:  # fmt: skip
         self.policy = policy or aws_policy()
         home = self.policy.pools["onprem"].nodes or 0
@@ -107,12 +116,12 @@ class AwsSite:
         self.world.advance_to(NOW.timestamp())
         self.clock = SimClock(self.world)
         self.trouble = trouble or AwsTrouble()
-        self.aws = CrashableAws(self.clock.now, trouble=self.trouble, wait=self.clock.wait)
+        self.aws = aws(self.clock.now, trouble=self.trouble, wait=self.clock.wait)
         shape = NodeShape(image_id=IMAGE, security_group_ids=(GROUP,))
         self.account = AwsAccount(
             name="aws", region="us-east-1", owner="research", controller="main-1",
             subnets={zone: subnet_of(zone) for zone in ZONES}, queue_url=QUEUE_URL,
-            shapes=shapes or dict.fromkeys(rented, shape), instance_types=(P4D, P4DE), gpu_models=("a100",), **account,
+            shapes=shapes or dict.fromkeys(rented, shape), instance_types=(P4D, P4DE), gpu_models=("a100",),
         )  # fmt: skip
         self.cluster = SimCluster(self.world)
         self.cloud = AwsCloud(self.account, self.aws.clients, self.clock)
@@ -160,13 +169,11 @@ class AwsSite:
         return self.aws.counts
 
     def machines(self) -> list[Instance]:
-        """Every machine EC2 shows, as another process with our tags would read it."""
-        fresh = AwsCloud(self.account, self.aws.clients, self.clock)
-        before = self.aws.counts.copy()
-        found = fresh.instances.all(self.clock.now())
-        self.aws.counts.clear()
-        self.aws.counts.update(before)
-        return list(found)
+        """Every machine with our tags as it truly is, ended ones too: no call, no lag."""
+        account = self.account
+        rows = (row for row in self.aws.ec2.truth().values() if tags_of(row).get(CONTROLLER_TAG) == account.controller)
+        made = (instance_of(r, cloud="aws", region=account.region, gpus=8, price=lambda *_: (0.0, "")) for r in rows)
+        return [i for i in made if i is not None]
 
     def alive(self) -> list[Instance]:
         """Those that pend or run."""

@@ -7,8 +7,8 @@ import pytest
 from elastic.planning.state import Result
 from providers.errors import Unreachable
 from providers.facts import CapacityType, InstanceState, JobState, LaunchRequest
-from providers.sim.aws.trouble import AwsTrouble
-from tests.aws.site import P4D, P4DE, ZONES, AwsSite, a_burst, a_job, aws_policy, launches
+from providers.sim.aws.trouble import AwsTrouble, refused
+from tests.aws.site import P4D, P4DE, ZONES, AwsSite, CrashableAws, a_burst, a_job, aws_policy, launches
 from tests.builders import NOW
 
 
@@ -68,6 +68,44 @@ def test_what_a_dry_pool_said_is_remembered_by_type_zone_and_market():
     assert set(aside) == {f"{P4D}/{zone}/spot" for zone in ZONES}
     assert {u.error_kind for u in aside.values()} == {"insufficient_capacity"}
     assert all(timedelta(minutes=10) <= u.until - NOW <= timedelta(minutes=12) for u in aside.values())
+
+
+def two_markets(site):
+    """Spot first, of which there are three nodes; then on-demand."""
+    found = [o for o in site.cloud.read().offerings if o.instance_type == P4D and o.zone == ZONES[0]]
+    ranked = tuple(sorted(found, key=lambda o: o.capacity_type is CapacityType.ON_DEMAND))
+    return LaunchRequest(token="t", pool="burst", cluster="main", nodes=5, gang=False, offerings=ranked)
+
+
+class RefusesOnDemand(CrashableAws):
+    """Every on-demand launch ends with this code."""
+
+    code = ""
+
+    def call(self, service, action, asked):
+        if action == "create_fleet" and "OnDemandOptions" in asked:
+            raise refused(self.code, "no", status=400)
+        return super().call(service, action, asked)
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "UnauthorizedOperation", "SomethingNew"])
+def test_what_the_first_market_brought_is_told_although_the_second_is_refused(code):
+    site = AwsSite(trouble=AwsTrouble(stock={(P4D, ZONES[0], "spot"): 3}), aws=RefusesOnDemand)
+    site.aws.code = code
+    reply = site.cloud.launch(two_markets(site))
+    assert [i.capacity_type for i in reply.instances] == [CapacityType.SPOT] * 3
+    assert [(f.offering_key, code in f.detail) for f in reply.failures] == [(f"{P4D}/{ZONES[0]}/on-demand", True)]
+    assert site.calls["create_fleet"] == 1
+
+
+def test_a_second_market_whose_effect_is_not_known_makes_the_launch_unknown():
+    site = AwsSite(trouble=AwsTrouble(stock={(P4D, ZONES[0], "spot"): 3}), aws=RefusesOnDemand)
+    site.aws.code = "InternalError"
+    request = two_markets(site)
+    with pytest.raises(Unreachable):
+        site.cloud.launch(request)
+    assert len(site.cloud.launch(request).instances) == 3, "found by its token"
+    assert len(site.machines()) == 3
 
 
 # F012

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from providers.aws.instances import MISSED_LISTINGS, UNKNOWN_LIMIT
-from providers.errors import Unreachable
+from providers.errors import Throttled, Unreachable
 from providers.facts import CapacityType, InstanceState, JobState, LaunchRequest, NodeState
 from providers.sim.aws.trouble import AwsTrouble
 from tests.aws.site import P4D, ZONES, AwsSite, a_burst, a_job, aws_policy, launches, terminations
@@ -49,16 +49,30 @@ def test_a_batch_with_more_gone_ids_than_tries_is_repeated_a_few_times_only():
     assert set(site.cloud.terminate(ids)) == set(ids), "the next tick does the rest"
 
 
+def test_a_call_that_is_refused_does_not_hide_what_the_others_of_a_long_list_ended():
+    site = AwsSite()
+    ids = rented(site, 600)
+    site.trouble.errors["terminate_instances"] = [("RequestLimitExceeded", "slow down", 503)]
+    assert set(site.cloud.terminate(ids)) == set(ids[500:])
+    site.trouble.errors["terminate_instances"] = [("RequestLimitExceeded", "slow down", 503)] * 2
+    with pytest.raises(Throttled):
+        site.cloud.terminate(ids[:500])
+    site.clock.wait(60)
+    site.trouble.errors.clear()
+    assert set(site.cloud.terminate(ids)) == set(ids)
+    assert site.alive() == []
+
+
 def test_an_id_of_somebody_else_is_never_ended():
     site = AwsSite()
     mine = rented(site, 1)
     other = AwsSite()
     other.account = replace(other.account, controller="another")
     (foreign,) = rented(other, 1, token="x")
-    row = other.aws.ec2._rows[foreign]
-    site.aws.ec2._rows["i-foreign"] = {**row, "InstanceId": "i-foreign", "Tags": [{"Key": "Name", "Value": "theirs"}]}
+    row = other.aws.ec2.truth()[foreign]
+    site.aws.ec2.truth()["i-foreign"] = {**row, "InstanceId": "i-foreign", "Tags": [{"Key": "Name", "Value": "theirs"}]}
     assert site.cloud.terminate(["i-foreign", *mine]) == tuple(mine)
-    assert site.aws.ec2._rows["i-foreign"]["State"]["Name"] == "running"
+    assert site.aws.ec2.truth()["i-foreign"]["State"]["Name"] == "running"
 
 
 def test_a_machine_launched_a_moment_ago_that_ec2_does_not_know_yet_is_not_counted_as_gone():
@@ -175,6 +189,16 @@ def test_an_interrupted_machine_is_out_of_capacity_at_once_and_gone_when_ec2_say
     assert len(launches(site.records)) == 2, "the replacement is bought once"
     assert sum(a.nodes for a in launches(site.records)) == 5
     assert len(site.alive()) == 4
+
+
+def test_a_cluster_that_would_keep_the_node_of_an_interrupted_machine_is_told_to_forget_it():
+    site, victim = interrupted()
+    site.joiner.leaves_ghosts = True
+    site.run(2.25, step_s=10)
+    assert victim not in {n.id for n in site.cluster.read().nodes}
+    site.run(10)
+    assert site.job("j2").state is JobState.RUNNING
+    assert sum(a.nodes for a in launches(site.records)) == 5
 
 
 def test_the_cost_of_an_interrupted_machine_stops_when_ec2_ends_it():

@@ -215,7 +215,7 @@ def test_a_lease_that_cannot_be_renewed_now_is_renewed_at_the_next_look():
 def test_the_end_of_a_capacity_block_is_not_ours_to_move():
     site = AwsSite()
     (machine,) = launch(site).instances
-    site.aws.ec2._rows[machine.id] |= {"CapacityReservationId": "cr-1", "InstanceLifecycle": "capacity-block"}
+    site.aws.ec2.truth()[machine.id] |= {"CapacityReservationId": "cr-1", "InstanceLifecycle": "capacity-block"}
     before = end_of(site)
     site.clock.wait(20 * 3600)
     site.cloud.read()
@@ -227,7 +227,7 @@ def test_the_end_of_a_capacity_block_is_not_ours_to_move():
 def test_the_lease_of_a_machine_in_another_reservation_is_renewed():
     site = AwsSite()
     (machine,) = launch(site, types=CapacityType.ON_DEMAND).instances
-    site.aws.ec2._rows[machine.id]["CapacityReservationId"] = "cr-1"
+    site.aws.ec2.truth()[machine.id]["CapacityReservationId"] = "cr-1"
     before = end_of(site)
     site.clock.wait(20 * 3600)
     site.cloud.read()
@@ -245,7 +245,7 @@ def test_an_end_asked_for_that_is_sooner_than_the_lease_is_the_end():
     (machine,) = site.cloud.launch(request).instances
     assert machine.ends_at == ends_at
     assert end_of(site) == ends_at
-    (row,) = site.aws.ec2._rows.values()
+    (row,) = site.aws.ec2.truth().values()
     assert tags_of(row)[ENDS_AT_TAG] == ends_at.isoformat(timespec="seconds")
 
 

@@ -221,6 +221,11 @@ class FakeEc2:
 
     # Listing
 
+    def truth(self) -> dict[str, Row]:
+        """Every machine by id as it is now, whatever listings show."""
+        self._settle()
+        return self._rows
+
     def describe_instances(
         self,
         *,
