@@ -96,6 +96,7 @@ KEY_MEANINGS: dict[str, str] = {
     "Guard.breaker_failures": "bootstrap failures in a row that stop launches in a pool",
     "Guard.breaker_probe": "then one launch is tried after this long",
     "Guard.losses_per_hour": "more spot losses than this hold launches for an hour",
+    "Guard.loss_share": "and so do losses of more than this share of a pool within an hour (two at least)",
     "Guard.gang_wait": "ready nodes wait this long beyond the lead time for the rest of their gang",
     "ForecastPolicy.quantile": "how much of the likely demand is bought ahead",
     "ForecastPolicy.refresh": "how often forecasts are made",

@@ -7,36 +7,15 @@ that quiet ticks are cheap to write down.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import Enum, auto
-from hashlib import blake2b
 
+from elastic.planning.flights import Boot, follow_flights
 from elastic.planning.plan import Launch, Move, Terminate
 from elastic.planning.policy import Guard
+from elastic.planning.shortage import BOOT_FAILURES, boots_in_a_row, unavailable
 from elastic.planning.snapshot import Snapshot
-from elastic.planning.state import (
-    ControllerState,
-    InFlight,
-    MoveMemory,
-    Outcome,
-    PoolMemory,
-    Record,
-    Result,
-    Spend,
-    UnavailableOffering,
-)
-from providers.facts import InstanceState, InterruptionKind, NodeState, Offering
+from elastic.planning.state import ControllerState, MoveMemory, Outcome, PoolMemory, Record, Result, Spend
+from providers.facts import InstanceState, InterruptionKind, Offering
 
-# Set aside (type, zone, market) 10 min after a capacity error, doubling to 60, with up to 20 % more so that retries
-# do not fall together; the whole market of the region for 60 min after a quota error (capacity-anchors (d)).
-SET_ASIDE_S, SET_ASIDE_MAX_S, JITTER_SHARE = 600.0, 3600.0, 0.2
-QUOTA_S = 3600.0
-# From request to a node that runs jobs, at most; then it is a boot failure (capacity-anchors (d): GPU join 20 min).
-JOIN_DEADLINE_S = 1200.0
-# A launch that no listing shows is closed after this long: by then its machines have been given back.
-IN_FLIGHT_S = 1800.0
-# One whose answer never came is closed sooner when whole listings do not show it: most likely it never took effect, and
-# its jobs still wait. Listings lag by minutes at most (F006); what shows up later counts as coming all the same.
-UNKNOWN_S = 600.0
 KEEP_MOVES = timedelta(days=1)
 KEEP_LOSSES = timedelta(hours=1)
 KEEP_BOOTS = 10
@@ -44,6 +23,10 @@ KEEP_BOOTS = 10
 # failed probe a pause this many times as long (15 min, then 1 h).
 BREAKER_SHARE = 0.5
 PROBE_FACTOR = 4
+# Refusals that are about us, not about capacity; the pause after one, doubling.
+REFUSED_KINDS = ("access_denied", "invalid_request", "unknown_trouble")
+REFUSED_S, REFUSED_MAX_S = 600.0, 3600.0
+THROTTLED, THROTTLED_PAUSE = "throttled", timedelta(minutes=1)
 
 
 def advance(state: ControllerState, record: Record) -> ControllerState:
@@ -53,15 +36,18 @@ def advance(state: ControllerState, record: Record) -> ControllerState:
     done = {o.action_key: o for o in record.outcomes}
     acted = [(a, done[a.key]) for a in record.plan.actions if a.key in done]
     launches = [(a, o) for a, o in acted if isinstance(a, Launch)]
-    in_flight, boots = _in_flight(state, snapshot, launches, _given_back(acted))
+    in_flight, boots = follow_flights(state, snapshot, launches, _given_back(acted))
     fresh = [n for n in snapshot.interruptions if n.id not in state.notices]
+    failed_boots = boots_in_a_row(state.failed_boots, boots)
+    failing = {b.offering_key for b in boots if failed_boots.get(b.offering_key, 0) >= BOOT_FAILURES}
     return replace(
         state,
         tick=record.tick,
         at=at,
         spend=_spend(state, snapshot),
         in_flight=in_flight,
-        unavailable=_unavailable(state.unavailable, snapshot, launches),
+        unavailable=unavailable(state.unavailable, snapshot, launches, notices=fresh, failed_boots=failing),
+        failed_boots=failed_boots,
         pools=_pools(state, record, acted, boots),
         moves=_moves(state.moves, at, [a for a, o in acted if isinstance(a, Move) and _is_done(o)]),
         prices=_prices(state.prices, snapshot.offerings, record.guard),
@@ -136,132 +122,6 @@ def _prices(known: Mapping[str, float], offerings: Iterable[Offering], guard: Gu
     return {**known, **news} if news else known
 
 
-# Launches and their machines
-
-
-def _in_flight(
-    state: ControllerState,
-    snapshot: Snapshot,
-    launches: list[tuple[Launch, Outcome]],
-    given_back: set[str],
-) -> tuple[Mapping[str, InFlight], list[tuple[str, bool]]]:
-    """Launches with machines still to join, and the boots that ended in this tick as (pool, joined)."""
-    boots: list[tuple[str, bool]] = []
-    if not state.in_flight and not launches:
-        return state.in_flight, boots
-    kept: dict[str, InFlight] = {}
-    if state.in_flight:
-        seen = _Seen(snapshot, given_back)
-        for token, flight in state.in_flight.items():
-            still = _follow(flight, seen, boots)
-            if still is not None:
-                kept[token] = still
-    for launch, outcome in launches:
-        unknown = outcome.result is Result.FAILED and outcome.error_kind == "unreachable"
-        if _is_done(outcome) or unknown:
-            kept[launch.token] = InFlight(launch=launch, asked_at=snapshot.at, instance_ids=outcome.provider_ids)
-    return kept, boots
-
-
-class _Fate(Enum):
-    JOINED = auto()
-    FAILED = auto()  # it never ran a job
-    EXCUSED = auto()  # taken by the cloud, or given back because nobody wanted it any more
-    COMING = auto()
-
-
-class _Seen:
-    """One tick's machines by id and token, which of them have joined, and which went for a known reason."""
-
-    def __init__(self, snapshot: Snapshot, given_back: set[str]) -> None:
-        self.at = snapshot.at
-        self.instances = {i.id: i for i in snapshot.instances}
-        self.is_whole = not snapshot.trouble("cloud:")
-        self._joined = {n.instance_id for n in snapshot.nodes if n.state in (NodeState.READY, NodeState.CORDONED)}
-        self._given_back = given_back
-        self._interrupted = {n.instance_id for n in snapshot.interruptions}
-
-    def by_token(self, token: str) -> tuple[str, ...]:
-        return tuple(i.id for i in self.instances.values() if i.token == token)
-
-    def fate(self, instance_id: str, flight: InFlight) -> _Fate:
-        """What became of one machine of a launch."""
-        age_s = (self.at - flight.asked_at).total_seconds()
-        if instance_id in self._joined:
-            return _Fate.JOINED
-        if instance_id in self._interrupted or (instance_id in self._given_back and age_s < JOIN_DEADLINE_S):
-            return _Fate.EXCUSED
-        if age_s >= IN_FLIGHT_S or instance_id in self._given_back:
-            return _Fate.FAILED
-        instance = self.instances.get(instance_id)
-        if instance is None:
-            return _Fate.FAILED if instance_id in flight.listed_ids and self.is_whole else _Fate.COMING
-        gone = instance.state in (InstanceState.TERMINATING, InstanceState.TERMINATED)
-        return _Fate.FAILED if gone else _Fate.COMING
-
-
-def _follow(flight: InFlight, seen: _Seen, boots: list[tuple[str, bool]]) -> InFlight | None:
-    """A launch one tick on; None when nothing of it is to come any more. Adds the boots that ended."""
-    ids = flight.instance_ids or seen.by_token(flight.launch.token)  # a lost reply: found again by its token
-    if not ids:
-        age_s = (seen.at - flight.asked_at).total_seconds()
-        return None if age_s >= (UNKNOWN_S if seen.is_whole else IN_FLIGHT_S) else flight
-    still: list[str] = []
-    for instance_id in ids:
-        fate = seen.fate(instance_id, flight)
-        if fate is _Fate.COMING:
-            still.append(instance_id)
-        elif fate is not _Fate.EXCUSED:
-            boots.append((flight.launch.pool, fate is _Fate.JOINED))
-    if not still:
-        return None
-    listed = tuple(i for i in still if i in flight.listed_ids or i in seen.instances)
-    if tuple(still) == flight.instance_ids and listed == flight.listed_ids:
-        return flight
-    return replace(flight, instance_ids=tuple(still), listed_ids=listed)
-
-
-def _unavailable(
-    known: Mapping[str, UnavailableOffering], snapshot: Snapshot, launches: list[tuple[Launch, Outcome]]
-) -> Mapping[str, UnavailableOffering]:
-    if not launches:
-        return known
-    at = snapshot.at
-    kept = {k: u for k, u in known.items() if at - u.until < timedelta(seconds=SET_ASIDE_MAX_S)}
-    for launch, outcome in launches:
-        for instance in outcome.instances:
-            kept.pop(f"{instance.instance_type}/{instance.zone}/{instance.capacity_type.value}", None)
-        for key, kind, detail in _failed_offerings(launch, outcome, snapshot.offerings):
-            strikes = kept[key].strikes + 1 if key in kept else 1
-            seconds = QUOTA_S if kind == "quota_exceeded" else min(SET_ASIDE_MAX_S, SET_ASIDE_S * 2 ** (strikes - 1))
-            until = at + timedelta(seconds=seconds * (1 + JITTER_SHARE * _fraction(f"{key}|{strikes}|{at}")))
-            kept[key] = UnavailableOffering(key=key, until=until, strikes=strikes, error_kind=kind, detail=detail)
-    return kept
-
-
-def _failed_offerings(
-    launch: Launch, outcome: Outcome, offerings: Iterable[Offering]
-) -> Iterable[tuple[str, str, str]]:
-    """(offering key, error kind, detail) of a launch: each offering once, a quota error for its whole market (F014)."""
-    failed = {f.offering_key: (f.error_kind, f.detail) for f in outcome.failures}
-    if outcome.result is Result.FAILED and outcome.error_kind in ("quota_exceeded", "insufficient_capacity"):
-        failed |= {o.key: (outcome.error_kind, outcome.detail) for o in launch.offerings if o.key not in failed}
-    closed = {_market(o): failed[o.key][1] for o in launch.offerings if failed.get(o.key, ("",))[0] == "quota_exceeded"}
-    if closed:
-        every = {o.key: o for o in (*offerings, *launch.offerings)}
-        failed |= {k: ("quota_exceeded", closed[_market(o)]) for k, o in every.items() if _market(o) in closed}
-    return [(key, kind, detail) for key, (kind, detail) in failed.items()]
-
-
-def _market(offering: Offering) -> tuple[str, str, str]:
-    return offering.cloud, offering.region, offering.capacity_type.value
-
-
-def _fraction(seed: str) -> float:
-    """A number in [0, 1) that depends on the seed alone: jitter without randomness."""
-    return int.from_bytes(blake2b(seed.encode(), digest_size=4).digest()) / 2**32
-
-
 # Pools
 
 
@@ -269,7 +129,7 @@ def _pools(
     state: ControllerState,
     record: Record,
     acted: Sequence[tuple[object, Outcome]],
-    boots: list[tuple[str, bool]],
+    boots: list[Boot],
 ) -> Mapping[str, PoolMemory]:
     at, known = record.snapshot.at, state.pools
     lost = _lost_pools(state, record.snapshot)
@@ -282,17 +142,41 @@ def _pools(
         pools[pool] = replace(pools.get(pool, PoolMemory()), **changes)  # type: ignore[arg-type]
 
     for action, outcome in acted:
-        if isinstance(action, Launch) and _is_done(outcome):
-            change(action.pool, last_launch_at=at)
+        if isinstance(action, Launch):
+            pools[action.pool] = _launched(pools.get(action.pool, PoolMemory()), at, outcome)
         elif isinstance(action, Terminate) and _is_done(outcome):
             change(action.pool, last_release_at=at)
-    for pool, joined in boots:
-        pools[pool] = _booted(pools.get(pool, PoolMemory()), at, joined=joined, guard=record.guard)
-    for pool in [*aged, *lost]:
-        change(pool, losses=tuple(t for t in pools.get(pool, PoolMemory()).losses if at - t < KEEP_LOSSES))
-    for pool in lost:
-        change(pool, losses=(*pools[pool].losses, at))
+    for boot in boots:
+        pools[boot.pool] = _booted(pools.get(boot.pool, PoolMemory()), at, joined=boot.joined, guard=record.guard)
+    for pool in dict.fromkeys([*aged, *lost]):
+        kept = tuple(t for t in pools.get(pool, PoolMemory()).losses if at - t < KEEP_LOSSES)
+        change(pool, losses=(*kept, *[at] * lost.count(pool)))
+        if pool in lost and _too_many(pools[pool].losses, record, pool):
+            change(pool, losses_until=at + KEEP_LOSSES)
     return pools
+
+
+def _too_many(losses: tuple[datetime, ...], record: Record, pool: str) -> bool:
+    """Whether so many machines were taken within the hour that more would only follow them. One loss alone never
+    stops a pool, however small it is: it says nothing about the next."""
+    alive = sum(i.pool == pool and i.state is not InstanceState.TERMINATED for i in record.snapshot.instances)
+    rules = record.guard
+    return len(losses) > rules.losses_per_hour or (len(losses) > 1 and len(losses) > rules.loss_share * alive)
+
+
+def _launched(memory: PoolMemory, at: datetime, outcome: Outcome) -> PoolMemory:
+    """After a launch. One that was refused for a reason no other offering cures pauses the pool, longer each time: a
+    wrong image or a missing right is asked for a few times an hour. Throttling pauses it for a moment."""
+    if _is_done(outcome):
+        return replace(memory, last_launch_at=at, held_until=None, held_why="", held_strikes=0)
+    if outcome.error_kind == THROTTLED:
+        return replace(memory, held_until=at + THROTTLED_PAUSE, held_why=f"{THROTTLED}: {outcome.detail}")
+    if outcome.result is not Result.FAILED or outcome.error_kind not in REFUSED_KINDS:
+        return memory
+    strikes = memory.held_strikes + 1
+    seconds = min(REFUSED_MAX_S, REFUSED_S * 2 ** (strikes - 1))
+    why = f"{outcome.error_kind}: {outcome.detail}"
+    return replace(memory, held_until=at + timedelta(seconds=seconds), held_why=why, held_strikes=strikes)
 
 
 def _lost_pools(state: ControllerState, snapshot: Snapshot) -> list[str]:

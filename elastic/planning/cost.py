@@ -19,6 +19,8 @@ def price_usd_per_hour(
     such an offering may be stopped instead.
     """
     price = offering.price_usd_per_hour
+    if price == 0.0 and offering.capacity_type is CapacityType.RESERVED:
+        return price  # a capacity block is paid in advance
     if price is None or not price > 0:
         return None
     is_stale = (at - offering.priced_at).total_seconds() > guard.price_stale_after_s
@@ -44,19 +46,21 @@ def _on_demand(offering: Offering, last_good: Mapping[str, float]) -> float:
 
 
 def plan_cost(snapshot: Snapshot, actions: Iterable[Action]) -> PlanCost:
-    """Hourly cost of rented machines before and after the actions; launches are counted at their first offering."""
+    """Hourly cost of rented machines before and after the actions; launches are counted at their first offering, and
+    `estimated` says whether one of those prices is not a quoted one."""
     alive = {
         i.id: i.price_usd_per_hour
         for i in snapshot.instances
         if i.state in (InstanceState.PENDING, InstanceState.RUNNING)
     }
     now = sum(alive.values())
-    after, committed = now, 0.0
+    after, committed, estimated = now, 0.0, False
     for action in actions:
         if isinstance(action, Launch):
             price = action.offerings[0].price_usd_per_hour or 0.0
             after += action.nodes * price
             committed += action.nodes * price
+            estimated = estimated or action.offerings[0].estimated
         elif isinstance(action, Terminate):
             after -= alive.get(action.instance_id, 0.0)
-    return PlanCost(usd_per_hour_now=now, usd_per_hour_after=after, committed_usd=committed)
+    return PlanCost(usd_per_hour_now=now, usd_per_hour_after=after, committed_usd=committed, estimated=estimated)

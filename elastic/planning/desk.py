@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from operator import attrgetter
 
-from elastic.planning.advance import JOIN_DEADLINE_S
 from elastic.planning.family import Family, families
+from elastic.planning.flights import JOIN_DEADLINE_S
 from elastic.planning.placement import Floor, Journal, gang_shares, roll_back
 from elastic.planning.policy import JobClass, Policy, Pool
 from elastic.planning.snapshot import Reading, Snapshot

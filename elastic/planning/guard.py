@@ -123,7 +123,7 @@ def _limit_launch(desk: Desk, launch: Launch, counts: _Counts) -> tuple[Launch |
     price = prices[launch.offerings[0].key]
     rooms = list(_money_rooms(desk, launch, counts))
     nodes, rule, detail = launch.nodes, "", ""
-    by_money = ((int(usd / price + 1e-9), name, words) for usd, name, words in rooms)
+    by_money = ((int(usd / price + 1e-9), name, words) for usd, name, words in rooms if price > 0)
     for left, name, words in (*_launch_ceilings(desk, launch, counts), *by_money):
         if left < nodes:
             nodes, rule, detail = max(0, left), name, words
@@ -189,9 +189,21 @@ def _launch_ceilings(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tu
     memory = desk.state.pools.get(launch.pool)
     if memory is not None and memory.paused_until is not None:
         yield from _breaker(desk, launch, memory.paused_until, counts)
-    if memory is not None and len(memory.losses) > guard_rules.losses_per_hour:
-        yield 0, "losses", f"{len(memory.losses)} nodes of {launch.pool} were taken back within an hour"
+    if memory is not None and memory.losses_until is not None and desk.at < memory.losses_until:
+        words = f"{len(memory.losses)} nodes of {launch.pool} were taken back within an hour"
+        yield 0, "losses", f"{words}: no launch until {memory.losses_until:%H:%M} UTC"
+    if memory is not None and memory.held_until is not None and desk.at < memory.held_until:
+        yield 0, "refused", f"the cloud refused: {memory.held_why}; no try until {memory.held_until:%H:%M} UTC"
+    yield from _quota(desk, launch, counts)
     yield from _team_ceilings(desk, launch, counts)
+
+
+def _quota(desk: Desk, launch: Launch, counts: _Counts) -> Iterable[tuple[int, str, str]]:
+    """What our quota leaves, where every offering of the launch says it: the cloud may pick any of them."""
+    known = [o.quota_nodes for o in launch.offerings if o.quota_nodes is not None]
+    if known and len(known) == len(launch.offerings):
+        left = max(known) - sum(counts.launched.values())
+        yield left, "quota", f"the account's quota leaves {max(0, left)} more node(s) of these types"
 
 
 def _breaker(desk: Desk, launch: Launch, until: datetime, counts: _Counts) -> Iterable[tuple[int, str, str]]:

@@ -10,7 +10,26 @@ WARN_SHARE = 0.8  # of a budget: capacity-anchors, 80 % warns and 100 % stops
 
 def notes(desk: Desk) -> tuple[str, ...]:
     """One line each, the same as long as it holds."""
-    return (*_sources(desk), *_budgets(desk), *_prices(desk))
+    return (*_sources(desk), *_budgets(desk), *_prices(desk), *_pools(desk))
+
+
+def _pools(desk: Desk) -> Iterable[str]:
+    """Pools that rent nothing because machines do not join, or because the cloud refuses us: a person must look."""
+    for name, memory in desk.state.pools.items():
+        pool = desk.policy.pools.get(name)
+        if pool is None:
+            continue
+        if memory.paused_until is not None:
+            kinds = ", ".join(sorted(k for k, n in desk.state.failed_boots.items() if n)) or "no machine of it"
+            yield (
+                f"pool {name}: machines do not join ({kinds}); one is tried after {memory.paused_until:%H:%M} UTC:"
+                f" look at its image ({pool.image or 'the one of its cloud'}), its launch template and its user data"
+            )
+        if memory.held_until is not None and desk.at < memory.held_until and memory.held_strikes:
+            yield (
+                f"pool {name}: {memory.held_strikes} launch(es) in a row were refused, {memory.held_why}; the next try"
+                f" is after {memory.held_until:%H:%M} UTC: `elastic doctor --policy FILE` says what is missing"
+            )
 
 
 def _sources(desk: Desk) -> Iterable[str]:
@@ -53,6 +72,9 @@ def _prices(desk: Desk) -> Iterable[str]:
             f"{len(jumped)} price(s) are not believed, among them {first.key}: {first.price_usd_per_hour:.2f} after"
             f" {desk.state.prices[first.key]:.2f} USD an hour; the higher counts"
         )
+    guessed = [o for o in wanted if o.estimated and o.price_usd_per_hour is not None]
+    if guessed:
+        yield f"{len(guessed)} price(s) are estimates, among them {guessed[0].key} from {guessed[0].price_source}"
     old = [o for o in wanted if (desk.at - o.priced_at).total_seconds() > rules.price_stale_after_s]
     if old:
         yield f"{len(old)} price(s) are older than {rules.price_stale_after_s / 3600:.0f} h, among them {old[0].key}"

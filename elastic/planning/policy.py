@@ -191,7 +191,8 @@ class Guard(Part):
     price_stale_rule: Literal["assume_on_demand", "stop"] = "assume_on_demand"
     breaker_failures: int = Field(default=5, ge=1)
     breaker_probe_s: Seconds = Field(default=900, alias="breaker_probe")
-    losses_per_hour: int = Field(default=3, ge=1)  # correlated spot losses that stop launches for an hour
+    losses_per_hour: int = Field(default=3, ge=1)  # more correlated spot losses stop launches for an hour
+    loss_share: Share = 0.2  # and so do losses of more than this share of a pool; capacity-anchors (d): 20 %
     gang_wait_s: Seconds = Field(
         default=300, alias="gang_wait"
     )  # ready nodes wait this long beyond the lead time for the rest

@@ -3,10 +3,19 @@
 Never a node with work, never on a forecast, never below what `target.keep_nodes` wants.
 """
 
-from elastic.planning.advance import JOIN_DEADLINE_S
+from datetime import timedelta
+
 from elastic.planning.desk import NEVER_S, Desk, coming_id
+from elastic.planning.flights import JOIN_DEADLINE_S
+from elastic.planning.offers import BLOCK_DRAIN
 from elastic.planning.plan import Action, Cordon, Drain, Terminate
-from providers.facts import Instance, InstanceState, InterruptionKind, Node, NodeState
+from providers.facts import CapacityType, Instance, InstanceState, InterruptionKind, Node, NodeState
+
+# EC2 takes a block's machines from 30 min before its end on (capacity-anchors, section 6): work is off them by then.
+BLOCK_SPARE = timedelta(minutes=32)
+# A lease is renewed at half of its life while the controller lives; should it come this near, somebody lost sight of
+# the node, and it powers itself off at its end.
+LEASE_DRAIN, LEASE_SPARE = timedelta(minutes=15), timedelta(minutes=2)
 
 
 def scale_in(desk: Desk, keep: dict[str, int]) -> list[Action]:
@@ -94,6 +103,29 @@ def leave_interrupted(desk: Desk) -> list[Action]:
         floor = desk.floors.get(node.pool)
         if floor is not None and node.id in floor.slots:
             floor.drop(node.id)  # no later step of this plan sends work there
+    return actions
+
+
+def leave_ending(desk: Desk) -> list[Action]:
+    """Nodes whose time is set: a capacity block that ends, a lease that was not renewed. Closed and drained before."""
+    actions: list[Action] = []
+    for instance in desk.snapshot.instances:
+        if instance.ends_at is None or instance.state is not InstanceState.RUNNING:
+            continue
+        node = desk.nodes.get(instance.node_id or "")
+        is_block = instance.capacity_type is CapacityType.RESERVED
+        begin, spare = (BLOCK_DRAIN, BLOCK_SPARE) if is_block else (LEASE_DRAIN, LEASE_SPARE)
+        if node is None or node.state is not NodeState.READY or instance.ends_at - desk.at > begin:
+            continue
+        what = "its capacity block ends" if is_block else "its lease ends"
+        reason = f"{what} at {instance.ends_at:%H:%M} UTC"
+        actions.append(Cordon(node_id=node.id, cluster=node.cluster, reason=reason))
+        if node.job_ids:
+            deadline = instance.ends_at - spare
+            actions.append(Drain(node_id=node.id, cluster=node.cluster, deadline=deadline, reason=reason))
+        floor = desk.floors.get(node.pool)
+        if floor is not None and node.id in floor.slots:
+            floor.drop(node.id)
     return actions
 
 

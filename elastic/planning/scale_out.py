@@ -12,7 +12,7 @@ from hashlib import blake2b
 from elastic.planning.clearing import clear
 from elastic.planning.desk import Desk, coming_id, leases_now
 from elastic.planning.family import Family
-from elastic.planning.offers import ranked
+from elastic.planning.offers import best, ranked
 from elastic.planning.placement import Floor
 from elastic.planning.plan import Launch, Route
 from elastic.planning.policy import Budget
@@ -295,7 +295,7 @@ def _launch(
         pool=pool,
         nodes=nodes,
         gang=gang,
-        offerings=ranked(desk, pool, types, gang_nodes=nodes if gang else 0),
+        offerings=best(ranked(desk, pool, types, gang_nodes=nodes if gang else 0), gang=gang),
         token=blake2b(seed.encode(), digest_size=10).hexdigest(),
         needed_by=desk.at + timedelta(seconds=desk.pool(pool).lead_time_s),
         reason=reason,

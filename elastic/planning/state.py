@@ -88,24 +88,34 @@ class InFlight:
     """A launch whose machines have not all joined: counted as coming, never bought twice.
 
     `instance_ids` are those still to join; () while the outcome of the call is not known. `listed_ids` are those of
-    them that a listing has shown: one that a later listing lacks is gone, one never shown may still appear.
+    them that a listing has shown: one that several later listings lack is gone, one never shown may still appear.
+    `missed` counts whole listings in a row without one that was listed, by its id.
     """
 
     launch: Launch
     asked_at: datetime
     instance_ids: tuple[str, ...] = ()
     listed_ids: tuple[str, ...] = ()
+    missed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolMemory:
-    """A pool's recent past: for hysteresis, cooldowns and the breaker."""
+    """A pool's recent past: for hysteresis, cooldowns and the breaker.
+
+    `held_until`: launches were refused for a reason that no other offering cures (`held_why`), so many times in a row.
+    `losses_until`: too many machines were taken back at once.
+    """
 
     last_launch_at: datetime | None = None
     last_release_at: datetime | None = None
     boots: tuple[bool, ...] = ()  # newest last, True = joined; at most 10; since the breaker last closed
     paused_until: datetime | None = None
     losses: tuple[datetime, ...] = ()  # spot losses of the last hour
+    losses_until: datetime | None = None
+    held_until: datetime | None = None
+    held_why: str = ""
+    held_strikes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,4 +154,5 @@ class ControllerState:
     moves: Mapping[str, MoveMemory] = field(default_factory=dict)  # by job
     prices: Mapping[str, float] = field(default_factory=dict)  # last good price by offering key
     notices: Mapping[str, datetime] = field(default_factory=dict)  # interruptions by id: when first seen
+    failed_boots: Mapping[str, int] = field(default_factory=dict)  # in a row, by offering key
     spend: Spend = field(default_factory=Spend)

@@ -8,19 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastic.codec import state_from_json, state_to_json
-from elastic.planning.advance import (
-    IN_FLIGHT_S,
-    JITTER_SHARE,
-    JOIN_DEADLINE_S,
-    KEEP_BOOTS,
-    QUOTA_S,
-    SET_ASIDE_MAX_S,
-    SET_ASIDE_S,
-    advance,
-    slim,
-)
+from elastic.planning.advance import KEEP_BOOTS, advance, slim
+from elastic.planning.flights import IN_FLIGHT_S, JOIN_DEADLINE_S
 from elastic.planning.plan import Launch, Move, Plan, Purpose, Terminate
 from elastic.planning.policy import Guard
+from elastic.planning.shortage import JITTER_SHARE, QUOTA_S, SET_ASIDE_MAX_S, SET_ASIDE_S
 from elastic.planning.snapshot import Reading
 from elastic.planning.state import ControllerState, Outcome, Record, Result
 from providers.facts import (

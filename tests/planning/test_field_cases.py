@@ -7,8 +7,9 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from elastic.planning.advance import JOIN_DEADLINE_S, advance
+from elastic.planning.advance import advance
 from elastic.planning.cost import price_usd_per_hour
+from elastic.planning.flights import JOIN_DEADLINE_S
 from elastic.planning.plan import Cordon, Displace, Launch, Move, Plan, Route, Terminate
 from elastic.planning.planner import make_plan
 from elastic.planning.policy import Guard, JobClass, Money, Pool

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from math import ceil
 
-from elastic.planning.advance import JOIN_DEADLINE_S
+from elastic.planning.flights import JOIN_DEADLINE_S
 from elastic.planning.plan import Cordon, Displace, Drain, Launch, Move, Route, Terminate
 from elastic.planning.state import Record, Result, Spend
 from providers.facts import Instance, InstanceState, Job, JobState, NodeState, PendingReason

@@ -148,7 +148,7 @@ def test_a_crash_at_any_place_of_a_launching_tick_launches_nothing_twice(where, 
     site = DrawnSite(seed=11, url=f"sqlite:///{folder / 'ledger.sqlite'}", days=0.5, faults=[])
     crashed = False
     watch = Watch(site)
-    for _ in range(300):
+    for _ in range(420):
         watch.before()
         if not crashed:
             site.arm(where)
