@@ -117,6 +117,16 @@ def test_killed_between_intent_and_reply_after_the_call_took_effect_it_is_adopte
     site.ledger.close()
 
 
+@pytest.mark.parametrize("lag_s", [90.0, 300.0])
+def test_killed_while_listings_lag_nothing_is_bought_a_second_time(url, lag_s):
+    site = crashed(url, "after the call")
+    site.trouble.hide_new_s = lag_s
+    site.restart(SqlLedger(url))
+    assert_served_by_one_machine(site)
+    assert site.calls["create_fleet"] == 1
+    site.ledger.close()
+
+
 def test_killed_between_intent_and_call_nothing_was_rented_and_the_job_gets_its_machine_later(url):
     site = crashed(url, "before the call")
     assert site.machines() == []
