@@ -5,6 +5,7 @@ Calls it knows are answered here, on top of moto's own machines; all others go t
 """
 
 import json
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -12,12 +13,16 @@ from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
 
 from botocore.exceptions import ClientError
 from botocore.session import get_session
+from moto.core.exceptions import ServiceException
 from moto.core.model import ServiceModel
 from moto.core.parse import EC2QueryParser
 from moto.core.serialize import EC2Serializer
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from providers.sim.aws.layered import LayeredMachines
@@ -27,6 +32,7 @@ from providers.sim.aws.trouble import AwsTrouble
 
 ACCOUNT_ID = "123456789012"  # moto's
 EC2_VERSION = "2016-11-15"
+NOTICE_S = 120.0  # EC2's spot interruption notice
 # JSON services of which moto lacks a call, and who answers it here.
 JSON_CALLS = {
     "AWSPriceListService.GetProducts": ("market", "get_products"),
@@ -48,16 +54,21 @@ class AwsLayer:
             get_session().get_component("data_loader").load_service_model("ec2", "service-2"), "ec2"
         )
         self.counts: Counter[str] = Counter()
-        self.reset()
+        self._begin()
 
-    def reset(self) -> None:
-        """Forget machines, trouble and counts; moto's own state is reset by its `/moto-api/reset`."""
-        self.trouble = AwsTrouble()
+    def _begin(self) -> None:
         self.market = FakeMarket(self.now, self.trouble, region=self.region)
+        self.market.zone_ids = {z.name: z.zone_id for z in RegionsAndZonesBackend.zones[self.region]}  # moto's own
         self.rest = FakeRest(self.trouble, account_id=ACCOUNT_ID)
         self.machines = LayeredMachines(self.now, self.trouble, region=self.region)
-        self.counts.clear()
-        self._ahead = timedelta()
+
+    def reset(self) -> None:
+        """Forget everything, moto's own state too."""
+        with self._lock:
+            moto_api_backend.reset()
+            self.trouble, self._ahead = AwsTrouble(), timedelta()
+            self.counts.clear()
+            self._begin()
 
     def now(self) -> datetime:
         """The cloud's time: the clock's, and what a test has advanced it by."""
@@ -67,28 +78,41 @@ class AwsLayer:
         """Time goes on for the cloud alone."""
         self._ahead += timedelta(seconds=seconds)
 
+    def interrupt(self, instance_id: str, *, notice_s: float = NOTICE_S) -> bool:
+        """The cloud takes a spot machine, after its notice; False if it is not there any more."""
+        with self._lock:
+            return self.machines.interrupt(instance_id, notice_s=notice_s)
+
+    def announce(self, kind: str, instance_id: str, detail: Mapping[str, Any]) -> None:
+        """Any other event of EC2 about a machine, through EventBridge."""
+        with self._lock:
+            self.machines.announce(kind, instance_id, detail)
+
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """One request."""
         path = str(environ.get("PATH_INFO", ""))
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = BytesIO(body)
         if path.startswith("/layer/"):
-            return _json_answer(start_response, self._steer(path.removeprefix("/layer/"), body))
+            return self._steered(path.removeprefix("/layer/"), body, start_response)
         target = str(environ.get("HTTP_X_AMZ_TARGET", ""))
         form = dict(parse_qsl(body.decode(), keep_blank_values=True)) if not target and body[:1] != b"{" else {}
         action = form.get("Action", "") or target.rpartition(".")[2]
         if not action:
             return self._passed(environ, start_response)
+        name = _snake(action)
         with self._lock:
             self.counts[action] += 1
-        name = _snake(action)
+            planned, loses_reply = self.trouble.planned(name, self.now()), False
+            if planned is None:
+                loses_reply = self.trouble.loses_reply(name)
         if delay_s := self.trouble.delay_s.get(name):
             threading.Event().wait(delay_s)
-        if planned := self.trouble.planned(name, self.now()):
+        if planned is not None:
             return _refused(start_response, *planned, is_json=bool(target))
         answer = self._answered(environ, start_response, form, target, body, name)
-        if self.trouble.loses_reply(name):
-            environ["werkzeug.socket"].close()  # the effect took place, nobody hears of it
+        if loses_reply:  # the effect took place, nobody hears of it
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         return answer
 
     def _answered(
@@ -112,6 +136,8 @@ class AwsLayer:
             error = trouble.response["Error"]
             status = int(trouble.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
             return _refused(start_response, error["Code"], error["Message"], status, is_json=False)
+        except ServiceException as trouble:  # of moto itself
+            return _refused(start_response, trouble.code, trouble.message, 400, is_json=False)
         told = EC2Serializer(operation).serialize(result)
         start_response("200 OK", [("Content-Type", "text/xml")])
         return [told["body"].encode()]
@@ -130,19 +156,31 @@ class AwsLayer:
 
     # Steering by tests in other processes
 
-    def _steer(self, what: str, body: bytes) -> dict[str, Any]:
-        asked = json.loads(body or b"{}")
+    def _steered(self, what: str, body: bytes, start_response: StartResponse) -> list[bytes]:
+        try:
+            asked = json.loads(body or b"{}")
+            self._steer(what, asked)
+        except (AttributeError, KeyError, LookupError, TypeError, ValueError) as wrong:
+            return _json_answer(start_response, {"wrong": f"/layer/{what}: {wrong!r}"}, status="400 Bad Request")
+        return _json_answer(start_response, {"now": self.now().isoformat(), "counts": dict(self.counts)})
+
+    def _steer(self, what: str, asked: dict[str, Any]) -> None:
         if what == "trouble":
-            set_trouble(self.trouble, asked)
+            with self._lock:
+                set_trouble(self.trouble, asked)
         elif what == "interrupt":
-            self.machines.interrupt(asked["instance_id"], notice_s=asked.get("notice_s", 120.0))
+            if not self.interrupt(**asked):
+                raise LookupError(f"{asked['instance_id']} is not running")
+        elif what == "announce":
+            self.announce(asked["kind"], asked["instance_id"], asked.get("detail", {}))
         elif what == "clock":
             self.advance(asked["seconds"])
         elif what == "reset":
             self.reset()
         elif what == "bill":
             self.rest.bills[asked["day"]] = [(kind, usd) for kind, usd in asked["lines"]]
-        return {"now": self.now().isoformat(), "counts": dict(self.counts)}
+        elif what != "counts":
+            raise LookupError("there is trouble, interrupt, announce, clock, reset, bill and counts")
 
 
 def set_trouble(trouble: AwsTrouble, asked: Mapping[str, Any]) -> None:
@@ -160,8 +198,10 @@ def set_trouble(trouble: AwsTrouble, asked: Mapping[str, Any]) -> None:
             trouble.errors = {key: [(str(c), str(m), int(s)) for c, m, s in rows] for key, rows in value.items()}
         elif name == "hidden_ids":
             trouble.hidden_ids = set(value)
-        else:
+        elif name in AwsTrouble.__dataclass_fields__:
             setattr(trouble, name, value)
+        else:
+            raise LookupError(f"no such trouble: {name}")
 
 
 def _instant(text: str) -> datetime:
@@ -173,8 +213,8 @@ def _snake(action: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in action).lstrip("_")
 
 
-def _json_answer(start_response: StartResponse, value: Mapping[str, Any]) -> list[bytes]:
-    start_response("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
+def _json_answer(start_response: StartResponse, value: Mapping[str, Any], *, status: str = "200 OK") -> list[bytes]:
+    start_response(status, [("Content-Type", "application/x-amz-json-1.1")])
     return [json.dumps(value, default=str).encode()]
 
 
@@ -183,5 +223,5 @@ def _refused(start_response: StartResponse, code: str, message: str, status: int
         start_response(f"{status} refused", [("Content-Type", "application/x-amz-json-1.1")])
         return [json.dumps({"__type": code, "message": message}).encode()]
     start_response(f"{status} refused", [("Content-Type", "text/xml")])
-    error = f"<Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors>"
+    error = f"<Errors><Error><Code>{escape(code)}</Code><Message>{escape(message)}</Message></Error></Errors>"
     return [f"<Response>{error}<RequestID>layer</RequestID></Response>".encode()]

@@ -5,30 +5,19 @@ of one's own) is kept here.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from moto.backends import get_backend
+from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
 
-from providers.sim.aws.trouble import ON_DEMAND, SPOT, AwsTrouble, Override, fill, refused
+from providers.sim.aws.listing import Machine, is_known, is_listed, row_of, state_of, takes
+from providers.sim.aws.trouble import ON_DEMAND, SPOT, AwsTrouble, Filling, Override, fill, refused
 
 ACCOUNT_ID = "123456789012"  # moto's
-LISTED_AFTER_END = timedelta(hours=1)  # EC2 shows a terminated machine for about so long
-_CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
-
-
-@dataclass(slots=True)
-class _Machine:
-    """What moto does not know of one machine. `ended_at`: when the cloud or we end it, perhaps in the future."""
-
-    launched_at: datetime
-    market: str
-    token: str
-    override: Override
-    ended_at: datetime | None = None
-    is_settled: bool = False  # its end has been told to moto
+INTERRUPTION = "EC2 Spot Instance Interruption Warning"
+_ENDED_STATES = ("shutting-down", "terminated")
 
 
 class LayeredMachines:
@@ -36,8 +25,9 @@ class LayeredMachines:
 
     def __init__(self, now: Callable[[], datetime], trouble: AwsTrouble, *, region: str) -> None:
         self._now, self._trouble, self._region = now, trouble, region
-        self._machines: dict[str, _Machine] = {}
+        self._machines: dict[str, Machine] = {}
         self._fleets: dict[str, tuple[str, dict[str, Any]]] = {}  # (wish, answer) by client token
+        self._empty_fleets = 0  # those that brought nothing
 
     @property
     def _moto(self) -> Any:
@@ -58,42 +48,26 @@ class LayeredMachines:
     ) -> dict[str, Any]:
         """An instant fleet: filled by the shared rule, made by moto one override at a time."""
         self._settle()
-        config, target = LaunchTemplateConfigs[0], TargetCapacitySpecification
-        wish = json.dumps([config, target, SpotOptions, OnDemandOptions], sort_keys=True, default=str)
+        config, target, tags = LaunchTemplateConfigs[0], TargetCapacitySpecification, list(TagSpecifications)
+        wish = json.dumps([config, target, SpotOptions, OnDemandOptions, tags], sort_keys=True, default=str)
         if ClientToken in self._fleets:
             return self._again(ClientToken, wish)
-        market = target.get("DefaultTargetCapacityType", ON_DEMAND)
-        now = self._now()
-        filling = fill(
-            self._trouble,
-            [self._override(o) for o in config["Overrides"]],
-            int(target["TotalTargetCapacity"]),
-            market=market,
-            asked=SpotOptions or OnDemandOptions or {},
-            alive={
-                m: sum(x.market == m and not self._is_over(x, now) for x in self._machines.values())
-                for m in (SPOT, ON_DEMAND)
-            },
-            at=now,
-        )
         specification = config["LaunchTemplateSpecification"]
-        answer: dict[str, Any] = {"FleetId": "", "Instances": [], "Errors": []}
-        for override, count in filling.taken:
-            answer["FleetId"], ids = self._made(
-                specification, override, count, market, list(TagSpecifications), ClientToken
-            )
-            told = {"LaunchTemplateAndOverrides": _told(specification, override), "Lifecycle": market}
-            answer["Instances"].append({**told, "InstanceIds": ids, "InstanceType": override.instance_type})
+        template = self._template(specification)
+        overrides = [self._override(o) for o in config["Overrides"]]
+        market = target.get("DefaultTargetCapacityType", ON_DEMAND)
+        wrong = {o: words for o in overrides if (words := self._unusable(template, o))}
+        filling = self._filled(
+            [o for o in overrides if o not in wrong],
+            int(target["TotalTargetCapacity"]),
+            market,
+            SpotOptions or OnDemandOptions or {},
+        )
+        answer = self._made(filling, specification, market, tags, ClientToken)
+        troubles = [*((o, *words) for o, words in wrong.items()), *filling.errors]
         answer["Errors"] = [
-            {
-                "LaunchTemplateAndOverrides": _told(specification, o),
-                "Lifecycle": market,
-                "ErrorCode": c,
-                "ErrorMessage": m,
-            }
-            for o, c, m in filling.errors
+            {**_told(specification, o, market), "ErrorCode": code, "ErrorMessage": words} for o, code, words in troubles
         ]
-        answer["FleetId"] = answer["FleetId"] or "fleet-00000000-0000-0000-0000-000000000000"
         if ClientToken:
             self._fleets[ClientToken] = wish, answer
         return answer
@@ -103,9 +77,17 @@ class LayeredMachines:
         if asked != wish:
             raise refused("IdempotentParameterMismatch", "The client token was used with other parameters")
         ids = [i for row in answer["Instances"] for i in row["InstanceIds"]]
-        if ids and all(self._is_over(self._machines[i], self._now()) for i in ids):
+        if ids and all(self._machines[i].is_over(self._now()) for i in ids):
             raise refused("IdempotentInstanceTerminated", "The instances of this client token have terminated")
         return answer
+
+    def _template(self, specification: Mapping[str, Any]) -> Any:
+        """moto's launch template, in the version that is asked for."""
+        template_id = specification.get("LaunchTemplateId", "")
+        found = self._moto.launch_templates.get(template_id)
+        if found is None:
+            raise refused("InvalidLaunchTemplateId.NotFound", f"LaunchTemplate {template_id} does not exist")
+        return found.get_version(specification.get("Version", "$Default"))
 
     def _override(self, asked: Mapping[str, Any]) -> Override:
         for subnets in self._moto.subnets.values():
@@ -119,22 +101,54 @@ class LayeredMachines:
                     )
         raise refused("InvalidSubnetID.NotFound", f"The subnet ID '{asked['SubnetId']}' does not exist")
 
+    def _unusable(self, template: Any, override: Override) -> tuple[str, str] | None:
+        """(code, message) where EC2 could not start even one machine so. As an error of the override: that is where
+        EC2 tells what is wrong in a template (karpenter-provider-aws#3922) or not offered in a zone (its #404)."""
+        image = template.image_id
+        if not image:
+            return "MissingParameter", "The request must contain the parameter ImageId"
+        if not image.startswith("resolve:ssm:") and image not in self._moto.amis:
+            return "InvalidAMIID.NotFound", f"The image id '[{image}]' does not exist"
+        offered = INSTANCE_TYPE_OFFERINGS["availability-zone"][self._region]
+        kind, zone = override.instance_type, override.zone
+        if any(row["InstanceType"] == kind and row["Location"] == zone for row in offered):
+            return None
+        where = f"is not supported in your requested Availability Zone ({zone})."
+        return "InvalidFleetConfiguration", f"Your requested instance type ({kind}) {where}"
+
+    def _filled(self, overrides: Sequence[Override], nodes: int, market: str, asked: Mapping[str, Any]) -> Filling:
+        now = self._now()
+        alive = {
+            m: sum(x.market == m and not x.is_over(now) for x in self._machines.values()) for m in (SPOT, ON_DEMAND)
+        }
+        return fill(self._trouble, overrides, nodes, market=market, asked=asked, alive=alive, at=now)
+
     def _made(
-        self,
-        specification: dict[str, Any],
-        override: Override,
-        count: int,
-        market: str,
-        tags: list[Mapping[str, Any]],
-        token: str,
-    ) -> tuple[str, list[str]]:
-        """(fleet id, instance ids) of moto's own machines from one override."""
-        template_id = specification["LaunchTemplateId"]
-        if template_id not in self._moto.launch_templates:
-            raise refused("InvalidLaunchTemplateId.NotFound", f"LaunchTemplate {template_id} does not exist")
-        place = {"InstanceType": override.instance_type, "SubnetId": override.subnet_id}
+        self, filling: Filling, specification: dict[str, Any], market: str, tags: list[Mapping[str, Any]], token: str
+    ) -> dict[str, Any]:  # fmt: skip
+        """moto's own machines for every override, as one fleet."""
+        fleet_id, instances = "", []
+        for override, count in filling.taken:
+            piece, ids = self._rented(override, count, specification, market, tags)
+            fleet_id = fleet_id or piece
+            marks = {"aws:ec2:fleet-id": fleet_id, "aws:ec2launchtemplate:id": specification["LaunchTemplateId"]}
+            self._moto.create_tags(ids, marks)
+            self._machines |= {i: Machine(self._now(), market, token, override) for i in ids}
+            told = {"InstanceIds": ids, "InstanceType": override.instance_type}
+            instances.append({**_told(specification, override, market), **told})
+        self._empty_fleets += not fleet_id
+        return {
+            "FleetId": fleet_id or f"fleet-00000000-0000-0000-0000-{self._empty_fleets:012x}",
+            "Instances": instances,
+        }
+
+    def _rented(
+        self, override: Override, count: int, specification: dict[str, Any], market: str, tags: list[Mapping[str, Any]]
+    ) -> tuple[str, list[str]]:  # fmt: skip
+        """(moto's fleet id, its instance ids) for one override."""
         before = {i.id for i in self._moto.all_instances()}
         options = {"AllocationStrategy": "lowest-price"}
+        place = {"InstanceType": override.instance_type, "SubnetId": override.subnet_id}
         fleet = self._moto.create_fleet(
             on_demand_options=options,
             spot_options=options,
@@ -153,67 +167,71 @@ class LayeredMachines:
             valid_until=None,
             tag_specifications=[dict(t) for t in tags],
         )
-        ids = [i.id for i in self._moto.all_instances() if i.id not in before]
-        self._moto.create_tags(ids, {"aws:ec2:fleet-id": fleet.id, "aws:ec2launchtemplate:id": template_id})
-        now = self._now()
-        self._machines |= {i: _Machine(now, market, token, override) for i in ids}
-        return str(fleet.id), ids
+        return str(fleet.id), [i.id for i in self._moto.all_instances() if i.id not in before]
 
     # Life
 
-    def interrupt(self, instance_id: str, *, notice_s: float) -> None:
-        """The notice through EventBridge, and the end after it."""
-        machine = self._machines[instance_id]
-        machine.ended_at = self._now() + timedelta(seconds=notice_s)
+    def interrupt(self, instance_id: str, *, notice_s: float) -> bool:
+        """The notice through EventBridge, and the end after it. False if the machine is not there any more."""
+        self._settle()
+        machine, now = self._machines.get(instance_id), self._now()
+        if machine is None or machine.is_over(now):
+            return False
+        machine.ended_at, machine.is_reclaimed = now + timedelta(seconds=notice_s), True
+        self.announce(INTERRUPTION, instance_id, {"instance-action": "terminate"})
+        return True
+
+    def announce(self, kind: str, instance_id: str, detail: Mapping[str, Any]) -> None:
+        """An event of EC2 about a machine: EventBridge's rules decide who hears of it."""
         event = {
             "Source": "aws.ec2",
-            "DetailType": "EC2 Spot Instance Interruption Warning",
-            "Detail": json.dumps({"instance-id": instance_id, "instance-action": "terminate"}),
+            "DetailType": kind,
+            "Detail": json.dumps({"instance-id": instance_id, **detail}),
             "Resources": [f"arn:aws:ec2:{self._region}:{ACCOUNT_ID}:instance/{instance_id}"],
             "Time": self._now().timestamp(),
         }
         get_backend("events")[ACCOUNT_ID][self._region].put_events([event])
 
-    def _is_over(self, machine: _Machine, now: datetime) -> bool:
-        return machine.ended_at is not None and machine.ended_at <= now
-
     def _settle(self) -> None:
-        """Tell moto of the machines whose end has come."""
+        """Bring moto and this layer together: machines made or ended past us, and those whose end has come."""
         now = self._now()
+        for instance in self._moto.all_instances():
+            if instance.id not in self._machines:
+                self._machines[instance.id] = self._stranger(instance)
+            machine = self._machines[instance.id]
+            if instance.state in _ENDED_STATES and not machine.is_settled:
+                machine.ended_at, machine.is_settled = now, True
         for instance_id, machine in self._machines.items():
-            if self._is_over(machine, now) and not machine.is_settled:
+            if machine.is_over(now) and not machine.is_settled:
                 machine.is_settled = True
                 self._moto.terminate_instances([instance_id])
                 key = machine.override.instance_type, machine.override.zone, machine.market
                 if key in self._trouble.stock:
                     self._trouble.stock[key] += 1
 
+    def _stranger(self, instance: Any) -> Machine:
+        """A machine that somebody made with RunInstances."""
+        place = Override(instance_type=instance.instance_type, zone=instance.placement.zone, subnet_id="")
+        return Machine(self._now(), instance.lifecycle or ON_DEMAND, instance.client_token or "", place)
+
+    def _known(self, instance_id: str) -> Machine:
+        machine = self._machines.get(instance_id)
+        if machine is None or not is_known(machine, self._now(), self._trouble):
+            raise refused("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
+        return machine
+
     def terminate_instances(self, *, InstanceIds: list[str]) -> dict[str, Any]:
         """All or none: one id that is not known is named, and nothing ends (F005)."""
         self._settle()
-        now = self._now()
-        for instance_id in InstanceIds:
-            if instance_id not in self._machines:
-                raise refused("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
-        rows = []
-        for instance_id in InstanceIds:
-            machine = self._machines[instance_id]
-            before = self._state(machine, now)
-            if not self._is_over(machine, now):
-                machine.ended_at = now
-            after = self._state(machine, now)
+        now, rows = self._now(), []
+        for instance_id, machine in [(i, self._known(i)) for i in InstanceIds]:
+            before = state_of(machine, now, self._trouble)
+            if not machine.is_over(now):
+                machine.ended_at, machine.is_reclaimed = now, False
+            after = state_of(machine, now, self._trouble)
             rows.append({"InstanceId": instance_id, "PreviousState": before, "CurrentState": after})
         self._settle()
         return {"TerminatingInstances": rows}
-
-    def _state(self, machine: _Machine, now: datetime) -> dict[str, Any]:
-        name = "running"
-        if machine.ended_at is not None and machine.ended_at <= now:
-            is_gone = now - machine.ended_at >= timedelta(seconds=self._trouble.shutting_down_s)
-            name = "terminated" if is_gone else "shutting-down"
-        elif now - machine.launched_at < timedelta(seconds=self._trouble.pending_s):
-            name = "pending"
-        return {"Name": name, "Code": _CODES[name]}
 
     # Listing
 
@@ -228,63 +246,28 @@ class LayeredMachines:
     ) -> dict[str, Any]:
         """Machines in pages of instances, those left out that no listing shows yet."""
         self._settle()
-        wanted = list(InstanceIds)
+        now, trouble, wanted = self._now(), self._trouble, list(InstanceIds)
         for instance_id in wanted:
-            if instance_id not in self._machines:
-                raise refused("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
-        listed = {i.id: i for i in self._moto.all_instances() if i.id in self._machines}
-        rows = [self._row(listed[i]) for i in (wanted or listed) if wanted or self._is_listed(i)]
-        rows = [row for row in rows if all(self._has(row, f["Name"], set(f["Values"])) for f in Filters)]
+            self._known(instance_id)
+        moto = {i.id: i for i in self._moto.all_instances()}
+        ids = wanted or [
+            i for i, machine in self._machines.items() if i in moto and is_listed(i, machine, now, trouble)
+        ]
+        rows = [row_of(moto[i], self._machines[i], now, trouble) for i in ids]
+        rows = [row for row in rows if all(takes(row, f["Name"], f["Values"]) for f in Filters)]
         begin = int(NextToken or 0)
         page, more_there = rows[begin : begin + MaxResults], begin + MaxResults < len(rows)
         reservations = [{"ReservationId": "r-0a1b2c3d", "OwnerId": ACCOUNT_ID, "Instances": page}] if page else []
         return {"Reservations": reservations, **({"NextToken": str(begin + MaxResults)} if more_there else {})}
 
-    def _is_listed(self, instance_id: str) -> bool:
-        machine, trouble, now = self._machines[instance_id], self._trouble, self._now()
-        if machine.ended_at is not None and now - machine.ended_at > LISTED_AFTER_END:
-            return False
-        is_new = (now - machine.launched_at).total_seconds() < trouble.hide_new_s
-        return instance_id not in trouble.hidden_ids and not is_new
 
-    def _row(self, instance: Any) -> dict[str, Any]:
-        machine, now = self._machines[instance.id], self._now()
-        row = {
-            "InstanceId": instance.id,
-            "InstanceType": instance.instance_type,
-            "ImageId": instance.image_id,
-            "State": self._state(machine, now),
-            "Placement": {"AvailabilityZone": machine.override.zone, "Tenancy": "default"},
-            "SubnetId": instance.subnet_id,
-            "LaunchTime": machine.launched_at,
-            "PrivateIpAddress": instance.private_ip,
-            "ClientToken": machine.token,
-            "Tags": [{"Key": t["key"], "Value": t["value"]} for t in instance.get_tags()],
-        }
-        if machine.market == SPOT:
-            row["InstanceLifecycle"] = SPOT
-        if machine.ended_at is not None and machine.ended_at <= now:
-            row["StateTransitionReason"] = f"User initiated ({machine.ended_at:%Y-%m-%d %H:%M:%S} GMT)"
-        if (now - machine.launched_at).total_seconds() < self._trouble.bare_s:
-            row = {k: v for k, v in row.items() if k not in ("PrivateIpAddress", "SubnetId")}
-        return row
-
-    def _has(self, row: Mapping[str, Any], name: str, values: set[str]) -> bool:
-        if name.startswith("tag:"):
-            return any(t["Key"] == name[4:] and t["Value"] in values for t in row["Tags"])
-        if name == "instance-state-name":
-            return row["State"]["Name"] in values
-        if name == "client-token":
-            return row["ClientToken"] in values
-        raise refused("InvalidParameterValue", f"The filter '{name}' is invalid")
-
-
-def _told(specification: Mapping[str, Any], override: Override) -> dict[str, Any]:
+def _told(specification: Mapping[str, Any], override: Override, market: str) -> dict[str, Any]:
+    place = {
+        "InstanceType": override.instance_type,
+        "SubnetId": override.subnet_id,
+        "AvailabilityZone": override.zone,
+    }
     return {
-        "LaunchTemplateSpecification": dict(specification),
-        "Overrides": {
-            "InstanceType": override.instance_type,
-            "SubnetId": override.subnet_id,
-            "AvailabilityZone": override.zone,
-        },
+        "LaunchTemplateAndOverrides": {"LaunchTemplateSpecification": dict(specification), "Overrides": place},
+        "Lifecycle": market,
     }

@@ -73,7 +73,7 @@ class AwsLike:
             ends_at = self._ends.setdefault(instance.id, instance.requested_at + timedelta(seconds=life_s))
             if at >= ends_at:
                 self._ends[instance.id] = at + MEAN_LIFE  # once
-                self.layer.machines.interrupt(instance.id, notice_s=120.0)
+                self.layer.interrupt(instance.id)
 
     def stop(self) -> None:
         """End the server."""

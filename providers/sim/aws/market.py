@@ -22,10 +22,15 @@ class FakeMarket:
 
     def __init__(self, now: Callable[[], datetime], trouble: AwsTrouble, *, region: str) -> None:
         self._now, self._trouble, self._region = now, trouble, region
-        self.zones = [f"{region}{letter}" for letter in ZONES]
+        self.zone_ids = {f"{region}{letter}": f"use1-az{number}" for number, letter in enumerate(ZONES, start=1)}
         self.types: dict[str, dict[str, Any]] = {row[0]: described(*row) for row in ROWS}
         self.not_offered: set[tuple[str, str]] = set()  # (type, zone)
         self.reservations: list[dict[str, Any]] = []
+
+    @property
+    def zones(self) -> list[str]:
+        """Their names."""
+        return list(self.zone_ids)
 
     def describe_instance_types(self, *, Filters: Any = (), **more: Any) -> dict[str, Any]:
         """Every type, or those a filter names."""
@@ -45,9 +50,11 @@ class FakeMarket:
         return {"InstanceTypeOfferings": rows}
 
     def describe_spot_price_history(
-        self, *, StartTime: datetime, InstanceTypes: Iterable[str] = (), NextToken: str = "", **more: Any
-    ) -> dict[str, Any]:
-        """Changes since then, and the one that held then; in pages of a thousand."""
+        self, *, StartTime: datetime | None = None, InstanceTypes: Iterable[str] = (), NextToken: str = "",
+        AvailabilityZone: str = "", MaxResults: int = 1000, **more: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Changes since then, and the one that held then, in pages; without a start those that hold now."""
+        since = StartTime or self._now()
         rows = [
             {
                 "InstanceType": name, "AvailabilityZone": zone, "ProductDescription": "Linux/UNIX",
@@ -55,11 +62,12 @@ class FakeMarket:
             }
             for name in InstanceTypes or self.types
             for zone in self.zones
-            for at, usd in self._changes(name, zone, StartTime)
+            if AvailabilityZone in ("", zone)
+            for at, usd in self._changes(name, zone, since)
         ]  # fmt: skip
         begin = int(NextToken or 0)
-        following = str(begin + 1000) if begin + 1000 < len(rows) else ""
-        return {"SpotPriceHistory": rows[begin : begin + 1000], "NextToken": following}
+        following = str(begin + MaxResults) if begin + MaxResults < len(rows) else ""
+        return {"SpotPriceHistory": rows[begin : begin + MaxResults], "NextToken": following}
 
     def _changes(self, name: str, zone: str, since: datetime) -> list[tuple[datetime, float]]:
         now, series = self._now(), self._trouble.spot_prices.get((name, zone))
@@ -74,7 +82,7 @@ class FakeMarket:
         rows = [
             {
                 "Region": self._region,
-                "AvailabilityZoneId": _zone_id(zone),
+                "AvailabilityZoneId": self.zone_ids[zone],
                 "Score": max(self._trouble.scores.get((name, zone), 5) for name in InstanceTypes),
             }
             for zone in self.zones
@@ -84,7 +92,8 @@ class FakeMarket:
     def describe_availability_zones(self, **more: Any) -> dict[str, Any]:
         """The zones with their ids."""
         rows = [
-            {"ZoneName": z, "ZoneId": _zone_id(z), "RegionName": self._region, "State": "available"} for z in self.zones
+            {"ZoneName": name, "ZoneId": zone_id, "RegionName": self._region, "State": "available"}
+            for name, zone_id in self.zone_ids.items()
         ]
         return {"AvailabilityZones": rows}
 
@@ -132,10 +141,6 @@ class FakeMarket:
         price = {"unit": "Hrs", "pricePerUnit": {"USD": f"{self._trouble.on_demand_price(name)}"}}
         terms = {"OnDemand": {"T": {"priceDimensions": {"D": price}}}}
         return json.dumps({"product": {"attributes": attributes}, "terms": terms})
-
-
-def _zone_id(zone: str) -> str:
-    return f"use1-az{ord(zone[-1]) - ord('a') + 1}"
 
 
 def _values(filters: Any, name: str) -> set[str]:
