@@ -191,6 +191,16 @@ def test_an_interrupted_machine_is_out_of_capacity_at_once_and_gone_when_ec2_say
     assert len(site.alive()) == 4
 
 
+def test_the_offering_of_an_interrupted_machine_is_set_aside_and_its_replacement_comes_from_another():
+    site, victim = interrupted()
+    lost = next(i for i in site.machines() if i.id == victim)
+    site.run(12)
+    (fresh,) = [i for i in site.alive() if i.requested_at > lost.requested_at]
+    assert fresh.offering_key != lost.offering_key
+    aside = site.controller.state.unavailable[lost.offering_key]
+    assert aside.until - site.clock.now() > timedelta(minutes=15), "30 min from the notice"
+
+
 def test_a_cluster_that_would_keep_the_node_of_an_interrupted_machine_is_told_to_forget_it():
     site, victim = interrupted()
     site.joiner.leaves_ghosts = True
