@@ -2,7 +2,22 @@
 
 import typer
 
-from elastic.commands import compare, explain, forecast, history, init, plan, policy, replay, run, summary
+from elastic.commands import (
+    compare,
+    doctor,
+    explain,
+    forecast,
+    history,
+    init,
+    nodes,
+    offerings,
+    plan,
+    policy,
+    replay,
+    run,
+    summary,
+    sweep,
+)
 
 app = typer.Typer(
     name="elastic",
@@ -17,6 +32,10 @@ app.command("replay")(replay.replay)
 app.command("plan")(plan.plan)
 app.command("explain")(explain.explain)
 app.command("summary")(summary.summary)
+app.command("nodes")(nodes.nodes)
+app.command("offerings")(offerings.offerings)
+app.command("sweep")(sweep.sweep)
+app.command("doctor")(doctor.doctor)
 app.command("compare")(compare.compare)
 app.command("init")(init.init)
 app.command("forecast")(forecast.forecast)

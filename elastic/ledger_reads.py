@@ -15,7 +15,7 @@ from elastic.codec import Seen
 from elastic.ledger import SqlLedger, decode
 from elastic.ledger_engine import reading
 from elastic.ledger_port import LedgerError
-from elastic.ledger_tables import POLICIES, RECORDS
+from elastic.ledger_tables import INTENTS, POLICIES, RECORDS
 from elastic.planning.state import Record
 
 _COLUMNS = (
@@ -79,6 +79,12 @@ def newest(ledger: SqlLedger) -> Seen | None:
         return None
     snapshot, state = kept.record.snapshot, ledger.rebuild_state()
     return Seen(snapshot=snapshot, state=state, policy_hash=kept.record.plan.policy_hash, saved_at=kept.at)
+
+
+def known_tokens(ledger: SqlLedger) -> set[str]:
+    """Every launch token the ledger keeps."""
+    with reading(ledger.engine) as connection:
+        return {str(row[0]) for row in connection.execute(sa.select(INTENTS.c.token))}
 
 
 def last_texts(ledger: SqlLedger, count: int) -> list[str]:

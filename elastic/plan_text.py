@@ -37,7 +37,8 @@ def render(plan: Plan, *, zone: str = "UTC") -> str:
     lines += [f"  withheld {action_text(w.action)} [{w.rule}: {w.detail}]" for w in plan.withheld]
     lines += [f"  waits {_jobs(w.job_ids)} [{w.rule}: {w.detail}]" for w in plan.waits]
     cost = plan.cost
-    lines.append(f"  cost {cost.usd_per_hour_now:.2f} -> {cost.usd_per_hour_after:.2f} USD an hour")
+    guess = " (a price is an estimate)" if cost.estimated else ""
+    lines.append(f"  cost {cost.usd_per_hour_now:.2f} -> {cost.usd_per_hour_after:.2f} USD an hour{guess}")
     return "\n".join(lines)
 
 
