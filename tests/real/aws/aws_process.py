@@ -50,7 +50,8 @@ class AwsProcess:
     def client(self, service: str, **settings: Any) -> Any:
         """boto3's, with credentials that are none and without retries."""
         if service not in self._clients or settings:
-            config = Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30, **settings)
+            usual = {"retries": {"total_max_attempts": 1}, "connect_timeout": 5, "read_timeout": 30}
+            config = Config(**{**usual, **settings})
             made = boto3.session.Session(aws_access_key_id="loopback", aws_secret_access_key="loopback").client(
                 service, region_name=REGION, endpoint_url=self.url, config=config
             )
@@ -159,8 +160,12 @@ class Site:
 
     def messages(self) -> list[dict[str, Any]]:
         """The events that wait in the queue."""
+        return [json.loads(body) for body in self.raw_messages()]
+
+    def raw_messages(self) -> list[str]:
+        """The same as texts."""
         found = self.sqs.receive_message(QueueUrl=self.queue_url, MaxNumberOfMessages=10, WaitTimeSeconds=1)
-        return [json.loads(message["Body"]) for message in found.get("Messages", ())]
+        return [str(message["Body"]) for message in found.get("Messages", ())]
 
 
 def ids_of(answer: dict[str, Any]) -> list[str]:
