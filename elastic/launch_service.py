@@ -23,6 +23,7 @@ from elastic.service import Service
 from elastic.service_beats import forecasts_for, slow_beats
 from elastic.settings import TICK_S, Settings
 from elastic.wiring import ScriptError, Site, simulated_site, system_clock
+from elastic.wiring import SiteError as SiteError
 from forecast.forecaster import Forecasts
 
 WORKERS = 1  # of forecasts: the other core is the controller's
@@ -67,8 +68,8 @@ class Running:
 
 
 def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
-    """Everything put together, nothing started. PolicyError, LedgerError, FaultFileError or OSError for what is not
-    usable."""
+    """Everything put together, nothing started. PolicyError, LedgerError, FaultFileError, SiteError or OSError for
+    what is not usable."""
     clock = system_clock()
     now = clock.now().replace(microsecond=0)
     settings.data.mkdir(parents=True, exist_ok=True)
@@ -106,7 +107,8 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
         books=books,
         beats=beats,
         say=say,
-        interval_real_s=TICK_S / settings.speed,
+        interval_s=settings.tick_s,
+        speed=settings.speed,
         policy_notes=lambda: policy.notes,
         log=log,
         adopt=Adoptions(ledger.engine, say).after_tick,

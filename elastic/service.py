@@ -42,7 +42,8 @@ class Health:
 
 
 class Service:
-    """The loop over a controller. `say` gets lines for people; `stop` ends it between two ticks, `wake` hurries it."""
+    """The loop over a controller. `say` gets lines for people; `stop` ends it between two ticks, `wake` hurries it.
+    Ticks are `interval_s` of the site's time apart, which runs `speed` times as fast as the real one."""
 
     def __init__(
         self,
@@ -54,7 +55,8 @@ class Service:
         books: Books,
         beats: Beats,
         say: Callable[[str], None],
-        interval_real_s: float = TICK_S,
+        interval_s: float = TICK_S,
+        speed: float = 1.0,
         policy_notes: Callable[[], tuple[str, ...]] = tuple,
         log: EventLog | None = None,
         adopt: Callable[[Record], None] = lambda record: None,
@@ -63,7 +65,7 @@ class Service:
         self.controller, self.books, self.beats, self.metrics = controller, books, beats, Metrics()
         self.policy, self._policy_notes = policy, policy_notes
         self._clock, self._real_clock, self._say = clock, real_clock, say
-        self._interval_real_s = interval_real_s
+        self._interval_s, self._interval_real_s = interval_s, interval_s / speed
         self.stop, self.wake = threading.Event(), threading.Event()
         self.record: Record | None = None
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
@@ -79,7 +81,7 @@ class Service:
         while not self.stop.is_set():
             self.step()
             self.wake.clear()
-            self._clock.wait(TICK_S, until=self._is_hurried)
+            self._clock.wait(self._interval_s, until=self._is_hurried)
 
     def step(self) -> None:
         """One tick, whatever becomes of it."""

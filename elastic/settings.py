@@ -20,6 +20,8 @@ class Settings:
     seed: int = 1
     start: datetime | None = None
     faults: Path | None = None  # a script of trouble for the simulated site
+    tick_s: float = TICK_S
+    rents_for_real: bool = False  # a simulated queue may rent real machines
 
     @property
     def url(self) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from elastic.planning.policy import Policy
 from elastic.replay import markets_of
 from elastic.wiring_aws import RealCloud, real_clouds
+from elastic.wiring_aws import SiteError as SiteError
 from providers.clock import SystemClock
 from providers.facts import CapacityType
 from providers.ports import Clock, Ports
@@ -65,11 +66,13 @@ def simulated_site(
     scale: float = 1.0,
     faults: Iterable[Mapping[str, object]] = (),
     woken: Callable[[], None] = lambda: None,
+    rents_for_real: bool = False,
 ) -> Site:
     """The site of a policy whose cluster is simulated: its on-prem pools, its clouds, a cache group each, and a made-up
     research desk's queue. Time runs `speed` times as fast as the real one. `faults` are entries of a script, counted
     from the start; ScriptError for one that cannot be played. A cloud of kind `aws` or `aws-like` is the real adapter:
-    its machines join the simulated cluster; `woken` is called when it has news."""
+    its machines join the simulated cluster; `woken` is called when it has news. SiteError for a cloud that cannot be
+    used."""
     pools = [
         (name, pool.nodes or 0, pool.gpus_per_node, pool.gpu_model, pool.cpus_per_node, pool.memory_gib_per_node)
         for name, pool in policy.pools.items()
@@ -78,7 +81,7 @@ def simulated_site(
     home = pools[0][0]
     world = site_world(_desk_jobs(policy, home, start, seed, scale), start_s=start.timestamp(), pools=pools)
     clock = PacedClock(world, SystemClock(), speed=speed)
-    real = real_clouds(policy, clock, world, woken=woken)
+    real = real_clouds(policy, clock, world, woken=woken, rents_for_real=rents_for_real)
     simulated = {
         name: SimulatedCloud(world, [_as_in_life(m) for m in markets_of(policy, cloud=name)], name=name, seed=seed)
         for name in _simulated_names(policy)

@@ -4,15 +4,15 @@ account."""
 from collections.abc import Callable
 from pathlib import Path
 
-from elastic.planning.policy import Cloud, Policy, Pool
+from elastic.planning.policy import Cloud, Mode, Policy, Pool
 from providers.aws.account import AwsAccount, NodeShape
-from providers.aws.clients import Boto3Clients
+from providers.aws.clients import Boto3Clients, is_loopback
 from providers.aws.cloud import AwsCloud
 from providers.aws.doctor import Check, PoolWish, examine
 from providers.aws.user_data import render
 from providers.ports import Clock
 from providers.ports import Cloud as CloudPort
-from providers.sim.aws.like import AwsLike
+from providers.sim.aws.like import AwsLike, MissingMoto
 from providers.sim.joining import JoiningCloud, NodeKind
 from providers.sim.world import World
 
@@ -25,6 +25,13 @@ class RealCloud:
     def __init__(self, aws: AwsCloud, port: CloudPort, like: AwsLike | None) -> None:
         self.aws, self.port, self._like = aws, port, like
 
+    @property
+    def shown(self) -> str:
+        """Where it is and what it owns, in one line."""
+        account = self.aws.account
+        where = account.endpoint_url or f"AWS {account.region}"
+        return f"{where}, owner {account.owner}, controller {account.controller}"
+
     def start(self) -> None:
         """Listen to its notices."""
         self.aws.start()
@@ -36,21 +43,40 @@ class RealCloud:
             self._like.stop()
 
 
-def real_clouds(policy: Policy, clock: Clock, world: World, *, woken: Callable[[], None]) -> dict[str, RealCloud]:
-    """The clouds of a policy that are not simulated, by name."""
+class SiteError(Exception):
+    """A site that cannot be put together as the policy describes it; the message says what to do."""
+
+
+def real_clouds(
+    policy: Policy, clock: Clock, world: World, *, woken: Callable[[], None], rents_for_real: bool
+) -> dict[str, RealCloud]:
+    """The clouds of a policy that are not simulated, by name. SiteError where a simulated queue would rent real
+    machines without somebody having said so, or where user data or a package is missing."""
     made: dict[str, RealCloud] = {}
     for name, cloud in policy.clouds.items():
         if cloud.kind == "sim":
             continue
-        account, like = account_of(policy, name), None
-        if cloud.kind == AWS_LIKE:
-            like = AwsLike(account, clock)
-            account = like.account
-        aws = AwsCloud(account, Boto3Clients(account), clock, woken=woken)
-        kinds = {key: _node_kind(pool) for key, pool in policy.pools.items() if pool.cloud == name}
-        port = JoiningCloud(aws, world, kinds, listed=like.play) if like else JoiningCloud(aws, world, kinds)
-        made[name] = RealCloud(aws, port, like)
+        if cloud.kind == AWS and policy.mode is Mode.ACT and not (rents_for_real or is_loopback(cloud.endpoint_url)):
+            raise SiteError(
+                f"clouds.{name} rents real machines, and the queue is simulated: use `mode: advise` for a dry run,"
+                " `kind: aws-like` to try it for nothing, or --rent-for-real if you mean it"
+            )
+        try:
+            made[name] = _real_cloud(policy, name, clock, world, woken)
+        except (ValueError, MissingMoto, OSError) as trouble:
+            raise SiteError(f"clouds.{name}: {trouble}") from trouble
     return made
+
+
+def _real_cloud(policy: Policy, name: str, clock: Clock, world: World, woken: Callable[[], None]) -> RealCloud:
+    account, like = account_of(policy, name), None
+    if policy.clouds[name].kind == AWS_LIKE:
+        like = AwsLike(account, clock)
+        account = like.account
+    aws = AwsCloud(account, Boto3Clients(account), clock, woken=woken)
+    kinds = {key: _node_kind(pool) for key, pool in policy.pools.items() if pool.cloud == name}
+    port = JoiningCloud(aws, world, kinds, listed=like.play) if like else JoiningCloud(aws, world, kinds)
+    return RealCloud(aws, port, like)
 
 
 def _node_kind(pool: Pool) -> NodeKind:

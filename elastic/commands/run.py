@@ -30,14 +30,19 @@ def run(
     seed: Annotated[int, typer.Option(help="of the simulated site")] = 1,
     start: Annotated[str | None, typer.Option(help="the site's first instant, ISO 8601; now if none is given")] = None,
     faults: Annotated[Path | None, typer.Option(help="YAML script of trouble for the simulated site")] = None,
+    tick: Annotated[float, typer.Option(min=1.0, help="seconds of the site's time between two ticks")] = 60.0,
+    rent_for_real: Annotated[
+        bool, typer.Option("--rent-for-real", help="let the simulated queue rent real machines: it costs money")
+    ] = False,
 ) -> None:
-    """Run the controller on a simulated site until Ctrl-C.
+    """Run the controller on a simulated queue until Ctrl-C; clouds of kind aws-like or aws are the real EC2 adapter.
 
-    Examples: [bold]elastic run[/bold], [bold]elastic run --speed 3600 --port 9000[/bold]
+    Examples: [bold]elastic run[/bold], [bold]elastic run --speed 3600 --port 9000[/bold],
+    [bold]elastic run --policy policies/aws-like.yaml[/bold]
     """
     from elastic.commands.instant import instant
     from elastic.fault_file import FaultFileError
-    from elastic.launch_service import build
+    from elastic.launch_service import SiteError, build
     from elastic.ledger_port import LedgerError
     from elastic.policy_file import PolicyError, default_policy_path
     from elastic.settings import Settings
@@ -52,13 +57,15 @@ def run(
         seed=seed,
         start=instant("--start", start) if start else None,
         faults=faults,
+        tick_s=tick,
+        rents_for_real=rent_for_real,
     )
     listener = _listen(port)
     try:
         running = build(settings, say=typer.echo)
     except PolicyError as trouble:
         refuse(*[str(c) for c in trouble.complaints])
-    except (LedgerError, FaultFileError, OSError) as trouble:
+    except (LedgerError, FaultFileError, SiteError, OSError) as trouble:
         refuse(str(trouble))
     _stop_on_signals(running.service.stop)
     server = _serve(make_app(running.service), listener)
@@ -73,6 +80,8 @@ def _greet(running: "Running", settings: "Settings", *, open_port: int) -> None:
     if settings.port not in (0, open_port):
         typer.echo(f"port {settings.port} is taken, {open_port} is used instead")
     typer.echo(f"listening on http://127.0.0.1:{open_port} (page, /healthz, /metrics, /api/status); Ctrl-C ends it")
+    for name, cloud in running.site.real.items():
+        typer.echo(f"cloud {name}: {cloud.shown}")
     typer.echo(
         f"simulated site: {running.site.node_count} nodes at home, from {running.began:%Y-%m-%d %H:%M} UTC,"
         f" {settings.speed:g} times real time; ledger {running.ledger.shown}"

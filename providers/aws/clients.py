@@ -16,6 +16,14 @@ _DUMMY = {"aws_access_key_id": "loopback", "aws_secret_access_key": "loopback"}
 _HOME_REGION = {"pricing": "us-east-1", "ce": "us-east-1"}
 
 
+def is_loopback(url: str) -> bool:
+    """Whether an address is this machine: an AWS there takes any credentials, and real ones are not sent to it."""
+    try:
+        return urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
+    except ValueError:
+        return False
+
+
 class Boto3Clients:
     """Clients of one account and region by service. Sessions and clients are not shared between threads."""
 
@@ -30,12 +38,8 @@ class Boto3Clients:
             known[service] = self._made(service)
         return known[service]
 
-    def _is_loopback(self) -> bool:
-        """An AWS of one's own takes any credentials; real ones are not sent there."""
-        return urlsplit(self._account.endpoint_url).hostname in ("127.0.0.1", "localhost", "::1")
-
     def _made(self, service: str) -> Any:
-        session = boto3.session.Session(**(_DUMMY if self._is_loopback() else {}))
+        session = boto3.session.Session(**(_DUMMY if is_loopback(self._account.endpoint_url) else {}))
         region = _HOME_REGION.get(service, self._account.region)
         return session.client(
             service,

@@ -45,7 +45,7 @@ class Desk:
             books=Books(books),
             beats=Beats(beats=[], store=books, alert=self.said.append),
             say=self.said.append,
-            interval_real_s=60.0,
+            interval_s=60.0,
         )
 
     def steps(self, count):
