@@ -4,7 +4,7 @@ Shared by the AWS in memory (`fake`) and the layer over moto (`providers.sim.aws
 and faults for both.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -38,6 +38,8 @@ class AwsTrouble:
     hide_new_s: float = 0.0  # a new machine is not listed for so long
     unknown_new_s: float = 0.0  # a new machine's id is not known for so long, not even when asked for by name
     bare_s: float = 0.0  # a new machine's listing lacks its address for so long
+    never_boot: int = 0  # so many of the next machines end while they pend: EC2's own start of them fails
+    broken_pages: dict[str, int] = field(default_factory=dict)  # so many calls for a later page of a listing fail
     keeps_minimum: bool = True  # False: a fleet brings a part although all or none was asked for
     pending_s: float = 0.0
     shutting_down_s: float = 0.0
@@ -46,11 +48,14 @@ class AwsTrouble:
     scores: dict[tuple[str, str], int] = field(default_factory=dict)  # placement scores by (type, zone)
     vcpu_quotas: dict[str, float] = field(default_factory=dict)  # by quota code
 
-    def planned(self, action: str, at: datetime) -> tuple[str, str, int] | None:
+    def planned(self, action: str, at: datetime, *, is_later_page: bool = False) -> tuple[str, str, int] | None:
         """The error this call of an action gets; None if it passes."""
         waiting = self.errors.get(action)
         if waiting:
             return waiting.pop(0)
+        if is_later_page and self.broken_pages.get(action, 0):
+            self.broken_pages[action] -= 1
+            return "InternalError", f"{action}: this page cannot be read", 500
         code, until = self.outages.get(action, ("", at))
         return (code, f"{action} is out of order", 500) if at < until else None
 
@@ -89,58 +94,91 @@ class Filling:
     errors: tuple[tuple[Override, str, str], ...]
 
 
+_NO_CAPACITY, _TOO_FEW = "InsufficientInstanceCapacity", "UnfulfillableCapacity"
 _WORDS = {
-    "InsufficientInstanceCapacity": "There is no Spot capacity available that matches your request.",
     "MaxSpotInstanceCountExceeded": "Max spot instance count exceeded",
     "VcpuLimitExceeded": "You have requested more vCPU capacity than your current vCPU limit allows",
-    "UnfulfillableCapacity": "Unable to fulfill capacity due to your request configuration.",
+    _TOO_FEW: "Unable to fulfill capacity due to your request configuration.",
 }
+Words = tuple[str, str]  # code and message
+
+
+def _words(code: str, market: str, override: Override) -> Words:
+    if code != _NO_CAPACITY:
+        return code, _WORDS[code]
+    if market == SPOT:
+        return code, "There is no Spot capacity available that matches your request."
+    where = f"{override.instance_type} capacity in the Availability Zone you requested ({override.zone})."
+    return code, f"We currently do not have sufficient {where}"
 
 
 def fill(
     trouble: AwsTrouble, overrides: Sequence[Override], nodes: int, *, market: str, asked: Mapping[str, Any],
     alive: Mapping[str, int], at: datetime,
 ) -> Filling:  # fmt: skip
-    """Fill an instant fleet as EC2 does: by price (spot) or priority (on-demand); `asked` are its spot or on-demand
-    options. With a minimum that cannot be met nothing is taken. Takes from the stock. `alive`: our nodes by market."""
-    room = trouble.quota_nodes[market] - alive.get(market, 0) if market in trouble.quota_nodes else nodes
-    if room <= 0:
-        code = "MaxSpotInstanceCountExceeded" if market == SPOT else "VcpuLimitExceeded"
-        return Filling(taken=(), errors=tuple((o, code, _WORDS[code]) for o in overrides))
-    groups = [list(overrides)]
-    if asked.get("SingleAvailabilityZone"):
-        groups = [[o for o in overrides if o.zone == zone] for zone in dict.fromkeys(o.zone for o in overrides)]
-    errors: dict[Override, tuple[str, str]] = {}
+    """Fill an instant fleet as EC2 does, by its allocation strategy; `asked` are its spot or on-demand options. With a
+    minimum that cannot be met nothing is taken. Takes from the stock. `alive`: our nodes by market."""
+    errors: dict[Override, Words] = {}
+    over_quota = "MaxSpotInstanceCountExceeded" if market == SPOT else "VcpuLimitExceeded"
+    room = max(0, trouble.quota_nodes[market] - alive.get(market, 0)) if market in trouble.quota_nodes else nodes
     wanted = min(nodes, room)
-    for group in groups:
-        taken = _take(trouble, group, wanted, market, at)
-        short = {o for o in group if o not in taken} if sum(taken.values()) < wanted else set()
-        errors |= dict.fromkeys(short, ("InsufficientInstanceCapacity", _WORDS["InsufficientInstanceCapacity"]))
-        least = asked.get("MinTargetCapacity", 1) if trouble.keeps_minimum else 1
-        if sum(taken.values()) < max(1, least):
-            errors |= dict.fromkeys(taken, ("UnfulfillableCapacity", _WORDS["UnfulfillableCapacity"]))
+    least = max(1, asked.get("MinTargetCapacity", 1)) if trouble.keeps_minimum else 1
+    for group in _groups(overrides, asked) if wanted else ():
+        taken = pick(trouble, group, wanted, market=market, strategy=asked.get("AllocationStrategy", ""), at=at)
+        came = sum(taken.values())
+        empty = [o for o in group if o not in taken] if came < wanted else []
+        errors |= {o: _words(_NO_CAPACITY, market, o) for o in empty}
+        if came < least:
+            errors |= {o: _words(_TOO_FEW, market, o) for o in taken}
             continue
         for override, count in taken.items():
             key = override.instance_type, override.zone, market
             if key in trouble.stock:
                 trouble.stock[key] -= count
+        if came == wanted < nodes:
+            errors |= {o: _words(over_quota, market, o) for o in taken}
         return Filling(taken=tuple(taken.items()), errors=tuple((o, *words) for o, words in errors.items()))
+    if wanted < nodes:
+        errors |= {o: _words(over_quota, market, o) for o in overrides}
     return Filling(taken=(), errors=tuple((o, *words) for o, words in errors.items()))
 
 
-def _take(
-    trouble: AwsTrouble, overrides: Sequence[Override], nodes: int, market: str, at: datetime
-) -> dict[Override, int]:
-    def rank(override: Override) -> tuple[float, float]:
-        if market != SPOT:
-            return override.priority, trouble.on_demand_price(override.instance_type)
-        return trouble.spot_price(override.instance_type, override.zone, at), override.priority
+def _groups(overrides: Sequence[Override], asked: Mapping[str, Any]) -> list[list[Override]]:
+    """Which overrides may serve one fleet together: those of one zone, of one type, or all."""
+    found: dict[tuple[str, str], list[Override]] = {}
+    for override in overrides:
+        zone = override.zone if asked.get("SingleAvailabilityZone") else ""
+        kind = override.instance_type if asked.get("SingleInstanceType") else ""
+        found.setdefault((zone, kind), []).append(override)
+    return list(found.values())
 
+
+def pick(
+    trouble: AwsTrouble, overrides: Sequence[Override], nodes: int, *, market: str, strategy: str, at: datetime
+) -> dict[Override, int]:
+    """How many nodes come from which override (CreateFleet, `AllocationStrategy`). How deep EC2 thinks a pool is nobody
+    outside knows: for price-capacity-optimized all that are not dry count as deep, so the price decides."""
+
+    def has(override: Override) -> int:
+        return trouble.stock.get((override.instance_type, override.zone, market), nodes)
+
+    def price(override: Override) -> float:
+        if market == SPOT:
+            return trouble.spot_price(override.instance_type, override.zone, at)
+        return trouble.on_demand_price(override.instance_type)
+
+    ranks: dict[str, Callable[[Override], tuple[float, ...]]] = {
+        "lowest-price": lambda o: (price(o), o.priority),
+        "prioritized": lambda o: (o.priority,),
+        "price-capacity-optimized": lambda o: (price(o), o.priority),
+        "capacity-optimized": lambda o: (-has(o),),
+        "capacity-optimized-prioritized": lambda o: (has(o) < nodes, o.priority),
+    }
     taken: dict[Override, int] = {}
     left = nodes
-    for override in sorted(overrides, key=rank):
-        has = min(left, trouble.stock.get((override.instance_type, override.zone, market), left))
-        if has > 0:
-            taken[override] = has
-            left -= has
+    for override in sorted(overrides, key=ranks[strategy or "lowest-price"]):
+        count = min(left, has(override))
+        if count > 0:
+            taken[override] = count
+            left -= count
     return taken
