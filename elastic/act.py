@@ -14,6 +14,7 @@ from elastic.planning.plan import (
     Cordon,
     Displace,
     Drain,
+    Forget,
     Launch,
     Move,
     Plan,
@@ -27,7 +28,7 @@ from elastic.planning.policy import Mode, Policy
 from elastic.planning.state import Outcome, Result
 from providers.errors import InvalidRequest, ProviderError
 from providers.facts import LaunchRequest
-from providers.ports import Ports
+from providers.ports import Cluster, Ports
 
 # The kind of a launch that was not tried because its token could not be written down.
 LEDGER_TROUBLE = "ledger"
@@ -117,12 +118,8 @@ def _steer(action: Action, ports: Ports) -> None:
             ports.clusters[action.cluster].move(action.job_id, to_pool=action.to_pool, to_node_ids=action.to_node_ids)
         case Displace():
             ports.clusters[action.cluster].displace(action.job_id, reason=action.reason)
-        case Cordon():
-            ports.clusters[action.cluster].cordon(action.node_id, reason=action.reason)
-        case Uncordon():
-            ports.clusters[action.cluster].uncordon(action.node_id)
-        case Drain():
-            ports.clusters[action.cluster].drain(action.node_id, deadline=action.deadline, reason=action.reason)
+        case Cordon() | Uncordon() | Drain() | Forget():
+            _steer_node(action, ports.clusters[action.cluster])
         case ResizeCacheGroup():
             ports.caches[action.service].resize(action.name, workers=action.workers)
         case WarmCacheGroup():
@@ -131,6 +128,18 @@ def _steer(action: Action, ports: Ports) -> None:
             raise ValueError(f"{action.key} is not steered: launches and terminations have their own ways")
         case _:
             assert_never(action)
+
+
+def _steer_node(action: Cordon | Uncordon | Drain | Forget, cluster: Cluster) -> None:
+    match action:
+        case Cordon():
+            cluster.cordon(action.node_id, reason=action.reason)
+        case Uncordon():
+            cluster.uncordon(action.node_id)
+        case Drain():
+            cluster.drain(action.node_id, deadline=action.deadline, reason=action.reason)
+        case Forget():
+            cluster.forget(action.node_id)
 
 
 def _launch(action: Launch, plan: Plan, ports: Ports, policy: Policy, intents: IntentStore) -> Outcome:

@@ -8,6 +8,7 @@ from elastic.planning.plan import (
     Cordon,
     Displace,
     Drain,
+    Forget,
     Launch,
     Move,
     Plan,
@@ -64,7 +65,8 @@ def _what(action: Action) -> str:
         case Launch():
             best = action.offerings[0]
             gang = " as one gang" if action.gang else ""
-            price = f"{best.price_usd_per_hour:.2f} USD/h" if best.price_usd_per_hour else "no price"
+            usd = best.price_usd_per_hour
+            price = f"{usd:.2f} USD/h" if usd is not None else "no price"
             return f"launch {action.nodes} node(s){gang} in {action.pool}, best {best.key} at {price}"
         case Route():
             place = f" on {', '.join(action.node_ids)}" if action.node_ids else ""
@@ -73,7 +75,7 @@ def _what(action: Action) -> str:
             return f"move job {action.job_id} to {', '.join(action.to_node_ids)} ({action.purpose.value})"
         case Displace():
             return f"requeue job {action.job_id}"
-        case Cordon() | Uncordon() | Drain():
+        case Cordon() | Uncordon() | Drain() | Forget():
             return f"{type(action).__name__.lower()} {action.node_id}"
         case Terminate():
             return f"give back {action.instance_id}"

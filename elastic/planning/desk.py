@@ -14,6 +14,7 @@ from elastic.planning.family import Family, families
 from elastic.planning.flights import JOIN_DEADLINE_S
 from elastic.planning.placement import Floor, Journal, gang_shares, roll_back
 from elastic.planning.policy import JobClass, Policy, Pool
+from elastic.planning.rented import alive_by_pool, is_spent, unseen_by_pool
 from elastic.planning.snapshot import Reading, Snapshot
 from elastic.planning.state import ControllerState, Lease
 from forecast.forecaster import Forecasts
@@ -239,31 +240,19 @@ class Desk:
 
     @cached_property
     def unseen_nodes(self) -> Mapping[str, int]:
-        """By burst pool: nodes of launches in flight that no listing shows yet (listings are eventually consistent)."""
-        if not self.state.in_flight:
-            return {}
-        seen: dict[str, int] = {}
-        for instance in self.snapshot.instances:
-            seen[instance.token] = seen.get(instance.token, 0) + 1
-        listed = {i.id for i in self.snapshot.instances}
-        missing: dict[str, int] = {}
-        for token, flight in self.state.in_flight.items():
-            if flight.instance_ids:
-                nodes = len([i for i in flight.instance_ids if i not in listed and i not in flight.listed_ids])
-            else:
-                nodes = max(0, flight.launch.nodes - seen.get(token, 0))
-            if nodes:
-                missing[flight.launch.pool] = missing.get(flight.launch.pool, 0) + nodes
-        return missing
+        """By burst pool: nodes of launches in flight that no listing shows yet."""
+        return unseen_by_pool(self.snapshot, self.state)
 
     @cached_property
     def alive_nodes(self) -> Mapping[str, int]:
         """By burst pool: machines alive or asked for. What ceilings count."""
-        count = dict(self.unseen_nodes)
-        for instance in self.snapshot.instances:
-            if instance.state is not InstanceState.TERMINATED:
-                count[instance.pool] = count.get(instance.pool, 0) + 1
-        return count
+        burst = [name for name, pool in self.policy.pools.items() if pool.place == "burst"]
+        return alive_by_pool(self.snapshot, self.unseen_nodes, burst)
+
+    @cached_property
+    def money_is_spent(self) -> bool:
+        """Whether a cap of the day or month is used up."""
+        return is_spent(self.policy, self.state, day=f"{self.at:%Y-%m-%d}")
 
     def shares(self, job: Job) -> tuple[tuple[str, int], ...]:
         """(node, GPUs) of a running job, as told by the scheduler or as its shape implies."""

@@ -15,6 +15,7 @@ from elastic.planning.plan import (
     Cordon,
     Displace,
     Drain,
+    Forget,
     Launch,
     Move,
     Route,
@@ -90,6 +91,9 @@ def _source_rule(desk: Desk, action: Action, blind: frozenset[str], cloud_blind:
                     "source_unreadable",
                     "a source could not be read whole: nothing is bought on old facts",
                 )
+        case Forget():
+            if cloud_blind or action.cluster in blind:
+                return "source_unreadable", "a source could not be read whole: no node is forgotten on old facts"
         case Terminate():
             pool = desk.policy.pools.get(action.pool)
             home = action.cluster or (pool.cluster if pool else None)

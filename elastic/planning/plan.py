@@ -144,6 +144,19 @@ class Terminate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Forget:
+    """Take a node out of the cluster whose machine has ended; what the cluster thinks it runs is requeued."""
+
+    node_id: str
+    cluster: str
+    reason: str
+
+    @property
+    def key(self) -> str:
+        return f"forget:{self.node_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeCacheGroup:
     """Want another number of cache workers."""
 
@@ -170,7 +183,19 @@ class WarmCacheGroup:
         return f"warm:{self.name}"
 
 
-Action = Launch | Route | Move | Displace | Cordon | Uncordon | Drain | Terminate | ResizeCacheGroup | WarmCacheGroup
+Action = (
+    Launch
+    | Route
+    | Move
+    | Displace
+    | Cordon
+    | Uncordon
+    | Drain
+    | Terminate
+    | Forget
+    | ResizeCacheGroup
+    | WarmCacheGroup
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from elastic.planning.notes import notes
 from elastic.planning.plan import Action, Plan
 from elastic.planning.policy import Policy
 from elastic.planning.routing import come_home, displace_for, fills_well, mend_gangs, to_cloud, use_what_is_paid, waits
-from elastic.planning.scale_in import leave_ending, leave_interrupted, next_release_s, scale_in
+from elastic.planning.scale_in import forget_ended, leave_ending, leave_interrupted, next_release_s, scale_in
 from elastic.planning.scale_out import scale_out
 from elastic.planning.snapshot import Snapshot
 from elastic.planning.state import ControllerState
@@ -32,7 +32,7 @@ def make_plan(snapshot: Snapshot, forecasts: Forecasts, policy: Policy, state: C
     must go out; give back what is idle; caches; and the guard over all of it.
     """
     desk = Desk(snapshot, forecasts, policy, state)
-    actions: list[Action] = [*leave_interrupted(desk), *leave_ending(desk), *mend_gangs(desk)]
+    actions: list[Action] = [*forget_ended(desk), *leave_interrupted(desk), *leave_ending(desk), *mend_gangs(desk)]
     turns = Turns(desk)
     if desk.pending:
         actions += come_home(desk)
@@ -72,7 +72,7 @@ def _send_out(desk: Desk, turns: Turns) -> list[Action]:
         before = len(actions)
         if job.job_class in displacing:
             actions += displace_for(desk, job, desk.family(job))
-        if job.id not in desk.placed:
+        if job.id not in desk.placed and not desk.money_is_spent:
             actions += _send(desk, job, due, turns)
         if len(actions) > before:
             room = _rented_room(desk, turns)

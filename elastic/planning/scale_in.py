@@ -8,7 +8,7 @@ from datetime import timedelta
 from elastic.planning.desk import NEVER_S, Desk, coming_id
 from elastic.planning.flights import JOIN_DEADLINE_S
 from elastic.planning.offers import BLOCK_DRAIN
-from elastic.planning.plan import Action, Cordon, Drain, Terminate
+from elastic.planning.plan import Action, Cordon, Drain, Forget, Terminate
 from providers.facts import CapacityType, Instance, InstanceState, InterruptionKind, Node, NodeState
 
 # EC2 takes a block's machines from 30 min before its end on (capacity-anchors, section 6): work is off them by then.
@@ -103,6 +103,26 @@ def leave_interrupted(desk: Desk) -> list[Action]:
         floor = desk.floors.get(node.pool)
         if floor is not None and node.id in floor.slots:
             floor.drop(node.id)  # no later step of this plan sends work there
+    return actions
+
+
+def forget_ended(desk: Desk) -> list[Action]:
+    """Ghosts: nodes whose machine has ended (F007), and broken ones whose machine no whole listing shows. They are no
+    capacity, and what the cluster thinks they run is requeued."""
+    actions: list[Action] = []
+    instances = {i.id: i for i in desk.snapshot.instances}
+    for node in desk.snapshot.nodes:
+        if node.instance_id is None:
+            continue
+        instance = instances.get(node.instance_id)
+        ended = instance is not None and instance.state is InstanceState.TERMINATED
+        if not ended and not (instance is None and node.state is NodeState.DOWN):
+            continue
+        reason = f"its machine {node.instance_id} has ended" if ended else "it is down and no listing shows its machine"
+        actions.append(Forget(node_id=node.id, cluster=node.cluster, reason=reason))
+        floor = desk.floors.get(node.pool)
+        if floor is not None and node.id in floor.slots:
+            floor.drop(node.id)
     return actions
 
 

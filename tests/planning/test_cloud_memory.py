@@ -8,12 +8,13 @@ import pytest
 from elastic.planning.advance import advance
 from elastic.planning.flights import LAUNCH_DEADLINE_S, MISSED_LISTINGS
 from elastic.planning.offers import BLOCK_DRAIN, MOST_OFFERINGS
-from elastic.planning.plan import Cordon, Drain, Launch, Plan
+from elastic.planning.plan import Cordon, Drain, Forget, Launch, Plan, Route
 from elastic.planning.planner import make_plan
-from elastic.planning.policy import Guard
-from elastic.planning.state import ControllerState, InFlight, Outcome, PoolMemory, Record, Result
+from elastic.planning.policy import Guard, Money
+from elastic.planning.snapshot import Reading
+from elastic.planning.state import ControllerState, InFlight, Outcome, PoolMemory, Record, Result, Spend
 from forecast.forecaster import Forecasts
-from providers.facts import CapacityType, Interruption, InterruptionKind, OfferingFailure
+from providers.facts import CapacityType, InstanceState, Interruption, InterruptionKind, NodeState, OfferingFailure
 from tests.builders import NOW, a_job, a_node, a_policy, a_snapshot, an_instance, an_offering
 
 MINUTE = timedelta(minutes=1)
@@ -325,3 +326,53 @@ def test_estimated_prices_are_named_and_counted_as_such():
     assert plan.cost.estimated
     assert any("estimates" in n and "bundled table 2026-07" in n for n in plan.notes)
     assert not plan_for(ControllerState()).cost.estimated
+
+
+# Ghosts, limits after a restart, money that is spent
+
+
+def ghost_plan(machines, node_state=NodeState.READY, trouble=""):
+    node = a_node("i-1", used=8, pool="burst", instance_id="i-1", job_ids=("j",), state=node_state)
+    readings = (Reading(source="cloud:sim", read_at=NOW, error=trouble),)
+    seen = a_snapshot(instances=machines, nodes=(node,), readings=readings)
+    plan = make_plan(seen, Forecasts(), a_policy(), ControllerState())
+    return [a for a in plan.actions if isinstance(a, Forget)]
+
+
+def test_the_node_of_a_machine_that_has_ended_is_forgotten_whatever_it_seems_to_run():
+    """F007."""
+    ended = an_instance("i-1", state=InstanceState.TERMINATED)
+    (forget,) = ghost_plan((ended,))
+    assert (forget.node_id, forget.cluster) == ("i-1", "main")
+    assert ghost_plan((an_instance("i-1"),)) == []
+
+
+def test_a_ready_node_whose_machine_one_listing_lacks_is_left_alone_and_a_broken_one_is_not():
+    """F006: absence is no end; F010: a ghost that is down as well is one."""
+    assert ghost_plan(()) == []
+    assert len(ghost_plan((), NodeState.DOWN)) == 1
+    assert ghost_plan((), NodeState.DOWN, trouble="incomplete: page 2") == []
+
+
+def test_ready_nodes_whose_machines_no_listing_shows_count_against_the_ceiling():
+    """The first listing after a restart may lack machines: a limit is not broken for it."""
+    hidden = tuple(
+        a_node(f"i-{n}", used=8, pool="burst", instance_id=f"i-{n}") for n in range(a_policy().pools["burst"].max_nodes)
+    )
+    plan = plan_for(ControllerState(), nodes=hidden)
+    assert not [a for a in plan.actions if isinstance(a, Launch)]
+    assert {w.rule for w in plan.withheld} == {"pool_ceiling"}
+
+
+@pytest.mark.parametrize(("spent", "sent"), [(49.0, True), (50.0, False)])
+def test_when_the_days_money_is_spent_rented_nodes_take_no_new_work(spent, sent):
+    """F014: or the spend would go on for as long as there is work."""
+    policy = replace(a_policy(), money=Money(usd_per_day=50.0))
+    state = ControllerState(spend=Spend(day=f"{NOW:%Y-%m-%d}", month=f"{NOW:%Y-%m}", usd_day=spent))
+    seen = a_snapshot(
+        jobs=(a_job("j", 8, submitted_at=LONG_AGO),),
+        nodes=(a_node("home", used=8), a_node("i-1", pool="burst", instance_id="i-1")),
+        instances=(an_instance("i-1"),),
+    )
+    plan = make_plan(seen, Forecasts(), policy, state)
+    assert bool([a for a in plan.actions if isinstance(a, Route)]) == sent
