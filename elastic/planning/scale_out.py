@@ -65,6 +65,9 @@ def _order(desk: Desk, family: Family, served: set[str], turns: Turns) -> _Order
     rest of it takes turns behind."""
     order = _Order()
     due = desk.due(family)
+    if desk.money_is_spent:  # nothing is counted on: what is asked for is withheld, and says why
+        order.own = [(job, pool) for job in due if (pool := _pool_to_buy_in(desk, job))]
+        return order
     short = {job.id for job in due if turns.is_short(job, desk.burst_pools(job)[0])}
     for job in sorted(due, key=lambda j: (-desk.class_of(j).rank, -j.gpus if j.id in short else 0)):
         pool = _fits_coming(desk, job, turns) or turns.take(job)

@@ -370,4 +370,4 @@ def test_cache_groups_are_steered_through_their_service():
 
 def test_every_error_kind_of_the_outside_has_a_name_of_its_own():
     kinds = [k.kind for k in ProviderError.__subclasses__()]
-    assert len(kinds) == len(set(kinds)) == 7
+    assert len(kinds) == len(set(kinds)) == 8
