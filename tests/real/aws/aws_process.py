@@ -164,7 +164,7 @@ class Site:
 
     def raw_messages(self) -> list[str]:
         """The same as texts."""
-        found = self.sqs.receive_message(QueueUrl=self.queue_url, MaxNumberOfMessages=10, WaitTimeSeconds=1)
+        found = self.sqs.receive_message(QueueUrl=self.queue_url, MaxNumberOfMessages=10)
         return [str(message["Body"]) for message in found.get("Messages", ())]
 
 
