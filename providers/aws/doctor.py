@@ -12,30 +12,11 @@ from typing import Any
 
 from providers.aws.account import CONTROLLER_TAG, MADE_BY, MADE_BY_TAG, OWNER_TAG, NodeShape
 from providers.aws.cloud import AwsCloud
+from providers.aws.rights import PARAMETER, actions_of, rights
 from providers.errors import AccessDenied, InvalidRequest, NotFound, ProviderError
 from providers.facts import CapacityType, Offering
 
 FEW_OFFERINGS = 5  # fewer, and one shortage stops a pool (capacity-anchors (d): accept 5, aim 15)
-PARAMETER = "resolve:ssm:"
-# What the controller calls; terraform's module controller-role allows the same list, with the call beside each.
-ACTIONS = (
-    "ec2:CreateFleet",
-    "ec2:RunInstances",
-    "ec2:TerminateInstances",
-    "ec2:CreateTags",
-    "ec2:CreateLaunchTemplate",
-    "ec2:DeleteLaunchTemplate",
-    "ec2:DescribeInstances",
-    "ec2:DescribeLaunchTemplates",
-    "ec2:DescribeInstanceTypes",
-    "ec2:DescribeInstanceTypeOfferings",
-    "ec2:DescribeSpotPriceHistory",
-    "sqs:ReceiveMessage",
-    "sqs:DeleteMessage",
-    "pricing:GetProducts",
-    "servicequotas:GetServiceQuota",
-    "ce:GetCostAndUsage",
-)
 _ASSUMED = re.compile(r"^arn:([\w-]+):sts::(\d+):assumed-role/([^/]+)/")
 
 
@@ -105,39 +86,23 @@ def _identity(cloud: AwsCloud) -> tuple[list[Check], Mapping[str, str]]:
 
 
 def _permissions(cloud: AwsCloud, who: Mapping[str, str]) -> list[Check]:
-    """IAM's simulation of what the controller calls, with the tags it sends; where that is not allowed, dry runs."""
+    """IAM's simulation of what the controller calls, with the resources and tags of each call; and a dry run."""
     arn = _role_arn(who["Arn"])
-    tags = {OWNER_TAG: cloud.account.owner, CONTROLLER_TAG: cloud.account.controller, MADE_BY_TAG: MADE_BY}
-    context = [
-        {"ContextKeyName": f"{where}/{key}", "ContextKeyValues": [value], "ContextKeyType": "string"}
-        for where in ("aws:RequestTag", "aws:ResourceTag", "ec2:ResourceTag")
-        for key, value in tags.items()
-    ]
-    context.append(
-        {
-            "ContextKeyName": "aws:RequestedRegion",
-            "ContextKeyValues": [cloud.account.region],
-            "ContextKeyType": "string",
-        }
-    )
+    asked = list(rights(cloud.account, account_id=who["Account"]))
+    denied: dict[str, None] = {}
     try:
-        answer = cloud.calls.read(
-            "iam",
-            "simulate_principal_policy",
-            PolicySourceArn=arn,
-            ActionNames=list(ACTIONS),
-            ContextEntries=context,
-        )
+        for right in asked:
+            answer = cloud.calls.read("iam", "simulate_principal_policy", **right.asked(arn))
+            rows = answer.get("EvaluationResults") or ()
+            denied |= {str(r["EvalActionName"]): None for r in rows if r["EvalDecision"] != "allowed"}
     except ProviderError as trouble:
-        return [
-            _warning("permissions", f"could not be simulated: {trouble.detail}", "allow iam:SimulatePrincipalPolicy"),
-            *_dry_runs(cloud),
-        ]
-    denied = sorted(r["EvalActionName"] for r in answer["EvaluationResults"] if r["EvalDecision"] != "allowed")
+        words = f"could not be simulated: {trouble.detail}"
+        return [_warning("permissions", words, "allow iam:SimulatePrincipalPolicy"), *_dry_runs(cloud)]
     if denied:
         fix = "apply terraform's module controller-role; a permissions boundary or an SCP may deny it as well"
         return [_failed("permissions", f"denied: {', '.join(denied)}", fix), *_dry_runs(cloud)]
-    return [_ok("permissions", f"{len(ACTIONS)} actions allowed with our tags (simulated)"), *_dry_runs(cloud)]
+    words = f"{len(actions_of(asked))} actions allowed with our tags (simulated; iam:PassRole was not asked)"
+    return [_ok("permissions", words), *_dry_runs(cloud)]
 
 
 def _role_arn(arn: str) -> str:
