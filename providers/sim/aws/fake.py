@@ -19,6 +19,7 @@ from providers.sim.aws.ec2 import FakeEc2
 from providers.sim.aws.market import FakeMarket
 from providers.sim.aws.queue import FakeQueue
 from providers.sim.aws.rest import FakeRest
+from providers.sim.aws.templates import FakeTemplates
 from providers.sim.aws.trouble import AwsTrouble, refused
 
 ACCOUNT_ID = "123456789012"
@@ -40,12 +41,13 @@ class FakeAws:
         self._wait, self._checks = wait, checks_arguments
         self._lock = threading.RLock()
         self.counts: Counter[str] = Counter()
-        self.ec2 = FakeEc2(now, self.trouble, region=region)
         self.market = FakeMarket(now, self.trouble, region=region)
+        self.templates = FakeTemplates(now)
+        self.ec2 = FakeEc2(now, self.trouble, market=self.market, templates=self.templates)
         self.queue = FakeQueue(now)
         self.rest = FakeRest(self.trouble, account_id=ACCOUNT_ID)
         self._parts = {
-            "ec2": (self.ec2, self.market),
+            "ec2": (self.ec2, self.templates, self.market),
             "pricing": (self.market,),
             "sqs": (self.queue,),
             "sts": (self.rest,), "iam": (self.rest,), "ssm": (self.rest,), "ce": (self.rest,),
@@ -78,7 +80,7 @@ class FakeAws:
             self._wait(delay_s)
         with self._lock:
             self.counts[action] += 1
-            if planned := self.trouble.planned(action, self.now()):
+            if planned := self.trouble.planned(action, self.now(), is_later_page=bool(asked.get("NextToken"))):
                 code, message, status = planned
                 raise refused(code, message, status=status, action=action)
             if asked.pop("DryRun", False):
