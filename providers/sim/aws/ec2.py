@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from providers.sim.aws.machines import FakeMachines, Row, is_alive, market_of
-from providers.sim.aws.market import IMAGE, VPC, FakeMarket, subnet_of
+from providers.sim.aws.market import VPC, FakeMarket, subnet_of
 from providers.sim.aws.templates import FakeTemplates
 from providers.sim.aws.trouble import ON_DEMAND, SPOT, AwsTrouble, Filling, Override, Words, fill, refused
 
@@ -121,7 +121,7 @@ class FakeEc2(FakeMachines):
         kind, zone = override.instance_type, override.zone
         if not image:
             return "MissingParameter", "The request must contain the parameter ImageId"
-        if image != IMAGE and not image.startswith("resolve:ssm:"):
+        if image not in self._market.images and not image.startswith("resolve:ssm:"):
             return "InvalidAMIID.NotFound", f"The image id '[{image}]' does not exist"
         if kind not in self._market.types or (kind, zone) in self._market.not_offered:
             where = f"is not supported in your requested Availability Zone ({zone})."

@@ -16,6 +16,7 @@ from botocore.exceptions import ConnectionClosedError, ParamValidationError
 from botocore.validate import ParamValidator
 
 from providers.sim.aws.ec2 import FakeEc2
+from providers.sim.aws.machines import is_alive
 from providers.sim.aws.market import FakeMarket
 from providers.sim.aws.queue import FakeQueue
 from providers.sim.aws.rest import FakeRest
@@ -44,7 +45,7 @@ class FakeAws:
         self.market = FakeMarket(now, self.trouble, region=region)
         self.templates = FakeTemplates(now)
         self.ec2 = FakeEc2(now, self.trouble, market=self.market, templates=self.templates)
-        self.queue = FakeQueue(now)
+        self.queue = FakeQueue(now, region=region)
         self.rest = FakeRest(self.trouble, account_id=ACCOUNT_ID)
         self._parts = {
             "ec2": (self.ec2, self.templates, self.market),
@@ -59,8 +60,11 @@ class FakeAws:
         return Client(self, service)
 
     def interrupt(self, instance_id: str, *, notice_s: float = 120.0) -> None:
-        """The two-minute notice into the queue, and the end of the machine after it."""
+        """The two-minute notice into the queue, and the end of the machine after it. Refused for one that has ended."""
         with self._lock:
+            row = self.ec2.truth().get(instance_id)
+            if row is None or not is_alive(row):
+                raise refused("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' is not running")
             self.queue.announce("EC2 Spot Instance Interruption Warning", instance_id, {"instance-action": "terminate"})
             self.ec2.end_later(instance_id, self.now() + timedelta(seconds=notice_s))
 

@@ -9,6 +9,7 @@ from providers.sim.aws.trouble import AwsTrouble, refused
 from providers.sim.aws.types import ROWS, described
 
 ZONES = ("a", "b", "c")
+PRODUCT = "Linux/UNIX"  # of which spot prices are told
 VPC, GROUP, IMAGE = "vpc-0a1b2c3d", "sg-0a1b2c3d", "ami-0a1b2c3d"
 
 
@@ -26,19 +27,29 @@ class FakeMarket:
         self.types: dict[str, dict[str, Any]] = {row[0]: described(*row) for row in ROWS}
         self.not_offered: set[tuple[str, str]] = set()  # (type, zone)
         self.reservations: list[dict[str, Any]] = []
+        self.images: dict[str, dict[str, Any]] = {IMAGE: _image(IMAGE)}
 
     @property
     def zones(self) -> list[str]:
         """Their names."""
         return list(self.zone_ids)
 
-    def describe_instance_types(self, *, Filters: Any = (), **more: Any) -> dict[str, Any]:
-        """Every type, or those a filter names."""
-        names = _values(Filters, "instance-type")
+    def describe_instance_types(
+        self, *, Filters: Any = (), InstanceTypes: Iterable[str] = (), MaxResults: int = 0, NextToken: str = "",
+        **more: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Every type, those a filter names, or those asked for: then each has to be there."""
+        wanted = list(InstanceTypes)
+        if missing := [name for name in wanted if name not in self.types]:
+            words = f"The following supplied instance types do not exist: [{', '.join(missing)}]"
+            raise refused("InvalidInstanceType", words)
+        names = _values(Filters, "instance-type") | set(wanted)
         rows = [row for name, row in self.types.items() if not names or name in names]
-        return {"InstanceTypes": rows}
+        return _page("InstanceTypes", rows, MaxResults, NextToken)
 
-    def describe_instance_type_offerings(self, *, Filters: Any = (), **more: Any) -> dict[str, Any]:
+    def describe_instance_type_offerings(
+        self, *, Filters: Any = (), MaxResults: int = 0, NextToken: str = "", **more: Any
+    ) -> dict[str, Any]:
         """Which type is offered in which zone."""
         names = _values(Filters, "instance-type")
         rows = [
@@ -47,27 +58,28 @@ class FakeMarket:
             for zone in self.zones
             if (not names or name in names) and (name, zone) not in self.not_offered
         ]
-        return {"InstanceTypeOfferings": rows}
+        return _page("InstanceTypeOfferings", rows, MaxResults, NextToken)
 
     def describe_spot_price_history(
         self, *, StartTime: datetime | None = None, InstanceTypes: Iterable[str] = (), NextToken: str = "",
-        AvailabilityZone: str = "", MaxResults: int = 1000, **more: Any,
+        AvailabilityZone: str = "", MaxResults: int = 1000, ProductDescriptions: Iterable[str] = (PRODUCT,),
+        EndTime: datetime | None = None, **more: Any,
     ) -> dict[str, Any]:  # fmt: skip
         """Changes since then, and the one that held then, in pages; without a start those that hold now."""
-        since = StartTime or self._now()
+        since, until = StartTime or self._now(), EndTime or self._now()
+        products = list(ProductDescriptions)
         rows = [
             {
-                "InstanceType": name, "AvailabilityZone": zone, "ProductDescription": "Linux/UNIX",
+                "InstanceType": name, "AvailabilityZone": zone, "ProductDescription": PRODUCT,
                 "SpotPrice": f"{usd:.6f}", "Timestamp": at,
             }
             for name in InstanceTypes or self.types
             for zone in self.zones
-            if AvailabilityZone in ("", zone)
+            if AvailabilityZone in ("", zone) and PRODUCT in products
             for at, usd in self._changes(name, zone, since)
+            if at <= until
         ]  # fmt: skip
-        begin = int(NextToken or 0)
-        following = str(begin + MaxResults) if begin + MaxResults < len(rows) else ""
-        return {"SpotPriceHistory": rows[begin : begin + MaxResults], "NextToken": following}
+        return _page("SpotPriceHistory", rows, MaxResults, NextToken)
 
     def _changes(self, name: str, zone: str, since: datetime) -> list[tuple[datetime, float]]:
         now, series = self._now(), self._trouble.spot_prices.get((name, zone))
@@ -121,12 +133,12 @@ class FakeMarket:
         return {"SecurityGroups": [{"GroupId": GROUP, "VpcId": VPC}]}
 
     def describe_images(self, *, ImageIds: Iterable[str] = (), **more: Any) -> dict[str, Any]:
-        """One image."""
-        for image in ImageIds:
-            if image != IMAGE:
+        """One image, and those a test has added to `images`."""
+        wanted = list(ImageIds)
+        for image in wanted:
+            if image not in self.images:
                 raise refused("InvalidAMIID.NotFound", f"The image id '[{image}]' does not exist")
-        row = {"ImageId": IMAGE, "State": "available", "RootDeviceName": "/dev/sda1", "Architecture": "x86_64"}
-        return {"Images": [{**row, "Name": "gpu-node"}]}
+        return {"Images": [row for image, row in self.images.items() if not wanted or image in wanted]}
 
     def get_products(self, *, Filters: Any = (), **more: Any) -> dict[str, Any]:
         """The price list of one type."""
@@ -141,6 +153,18 @@ class FakeMarket:
         price = {"unit": "Hrs", "pricePerUnit": {"USD": f"{self._trouble.on_demand_price(name)}"}}
         terms = {"OnDemand": {"T": {"priceDimensions": {"D": price}}}}
         return json.dumps({"product": {"attributes": attributes}, "terms": terms})
+
+
+def _image(image_id: str) -> dict[str, Any]:
+    row = {"ImageId": image_id, "State": "available", "RootDeviceName": "/dev/sda1", "Architecture": "x86_64"}
+    return {**row, "Name": "gpu-node"}
+
+
+def _page(key: str, rows: list[dict[str, Any]], size: int, token: str) -> dict[str, Any]:
+    """One page; without a size all that is left."""
+    begin = int(token or 0)
+    end = begin + size if size and begin + size < len(rows) else 0
+    return {key: rows[begin : end or None], "NextToken": str(end) if end else ""}
 
 
 def _values(filters: Any, name: str) -> set[str]:
