@@ -161,7 +161,8 @@ class Desk:
     def read(self, after=timedelta()):
         """Refresh some time later and return the offerings."""
         self.clock.at += after
-        self.book.refresh(self.clock.at)
+        for _ in range(8):  # as many ticks as it has sources: each renews one of those that grew old
+            self.book.refresh(self.clock.at)
         return self.book.offerings(self.clock.at)
 
     def by_key(self, after=timedelta()):

@@ -66,7 +66,7 @@ def test_the_past_is_forgotten_after_some_days_but_not_what_still_holds():
         if hour < 24 * 9:
             market.spot.append(a_spot_row(usd=str(5 + hour % 3), at=NOW + hour * HOUR - MINUTE))
         desk.clock.at = NOW + hour * HOUR
-        desk.book.refresh(desk.clock.at)
+        desk.read()
     kept = desk.book._prices._spot["p4d.24xlarge", "us-east-1a"].points
     assert len(kept) < 24 * 9
     assert spot_at(desk, desk.clock.at - 7 * DAY)[0] in (5.0, 6.0, 7.0)
