@@ -37,6 +37,7 @@ NOTICE_S = 120.0  # EC2's spot interruption notice
 JSON_CALLS = {
     "AWSPriceListService.GetProducts": ("market", "get_products"),
     "ServiceQuotasV20190624.GetServiceQuota": ("rest", "get_service_quota"),
+    "ServiceQuotasV20190624.ListServiceQuotas": ("rest", "list_service_quotas"),
     "AWSInsightsIndexService.GetCostAndUsage": ("rest", "get_cost_and_usage"),
 }
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
@@ -60,7 +61,9 @@ class AwsLayer:
         self.market = FakeMarket(self.now, self.trouble, region=self.region)
         self.market.zone_ids = {z.name: z.zone_id for z in RegionsAndZonesBackend.zones[self.region]}  # moto's own
         self.rest = FakeRest(self.trouble, account_id=ACCOUNT_ID)
-        self.machines = LayeredMachines(self.now, self.trouble, region=self.region)
+        self.machines = LayeredMachines(
+            self.now, self.trouble, region=self.region, reservations=self.market.reservations
+        )
 
     def reset(self) -> None:
         """Forget everything, moto's own state too."""
@@ -103,7 +106,9 @@ class AwsLayer:
         name = _snake(action)
         with self._lock:
             self.counts[action] += 1
-            planned, loses_reply = self.trouble.planned(name, self.now()), False
+            is_later_page = bool(form.get("NextToken")) or b'"NextToken"' in body
+            planned = self.trouble.planned(name, self.now(), is_later_page=is_later_page)
+            loses_reply = False
             if planned is None:
                 loses_reply = self.trouble.loses_reply(name)
         if delay_s := self.trouble.delay_s.get(name):
@@ -119,25 +124,31 @@ class AwsLayer:
         self, environ: dict[str, Any], start_response: StartResponse, form: Mapping[str, str], target: str, body: bytes,
         name: str,
     ) -> Iterable[bytes]:  # fmt: skip
-        if target in JSON_CALLS:
-            part, method = JSON_CALLS[target]
-            return _json_answer(start_response, getattr(getattr(self, part), method)(**json.loads(body or b"{}")))
-        found = self._method(name) if form.get("Version") == EC2_VERSION else None
-        if found is None:
-            return self._passed(environ, start_response)
+        try:
+            if target in JSON_CALLS:
+                part, method = JSON_CALLS[target]
+                asked = json.loads(body or b"{}")
+                return _json_answer(start_response, getattr(getattr(self, part), method)(**asked))
+            if form.get("Version") == EC2_VERSION and (found := self._method(name)) is not None:
+                return self._ec2_answer(found, environ, start_response, form)
+        except ClientError as trouble:
+            error = trouble.response["Error"]
+            status = int(trouble.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
+            return _refused(start_response, error["Code"], error["Message"], status, is_json=bool(target))
+        except ServiceException as trouble:  # of moto itself
+            return _refused(start_response, trouble.code, trouble.message, 400, is_json=bool(target))
+        return self._passed(environ, start_response)
+
+    def _ec2_answer(
+        self, found: Callable[..., dict[str, Any]], environ: dict[str, Any], start_response: StartResponse,
+        form: Mapping[str, str],
+    ) -> Iterable[bytes]:  # fmt: skip
         operation = self._model.operation_model(form["Action"])
         asked = EC2QueryParser(operation, timestamp_parser=_instant).parse({"values": form})
         if asked.pop("DryRun", False):
             return self._passed(environ, start_response)
-        try:
-            with self._lock:
-                result = found(**asked)
-        except ClientError as trouble:
-            error = trouble.response["Error"]
-            status = int(trouble.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
-            return _refused(start_response, error["Code"], error["Message"], status, is_json=False)
-        except ServiceException as trouble:  # of moto itself
-            return _refused(start_response, trouble.code, trouble.message, 400, is_json=False)
+        with self._lock:
+            result = found(**asked)
         told = EC2Serializer(operation).serialize(result)
         start_response("200 OK", [("Content-Type", "text/xml")])
         return [told["body"].encode()]
@@ -177,10 +188,12 @@ class AwsLayer:
             self.advance(asked["seconds"])
         elif what == "reset":
             self.reset()
+        elif what == "reservations":
+            self.market.reservations[:] = [_reservation(row) for row in asked["rows"]]
         elif what == "bill":
             self.rest.bills[asked["day"]] = [(kind, usd) for kind, usd in asked["lines"]]
         elif what != "counts":
-            raise LookupError("there is trouble, interrupt, announce, clock, reset, bill and counts")
+            raise LookupError("there is trouble, interrupt, announce, clock, reset, reservations, bill and counts")
 
 
 def set_trouble(trouble: AwsTrouble, asked: Mapping[str, Any]) -> None:
@@ -202,6 +215,10 @@ def set_trouble(trouble: AwsTrouble, asked: Mapping[str, Any]) -> None:
             setattr(trouble, name, value)
         else:
             raise LookupError(f"no such trouble: {name}")
+
+
+def _reservation(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: datetime.fromisoformat(v) if k.endswith("Date") else v for k, v in row.items()}
 
 
 def _instant(text: str) -> datetime:

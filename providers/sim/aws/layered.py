@@ -12,19 +12,26 @@ from typing import Any
 from moto.backends import get_backend
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
 
-from providers.sim.aws.listing import Machine, is_known, is_listed, row_of, state_of, takes
+from providers.sim.aws.listing import NO_START, RECLAIMED, USER, Machine, is_known, is_listed, row_of, state_of, takes
 from providers.sim.aws.trouble import ON_DEMAND, SPOT, AwsTrouble, Filling, Override, fill, refused
 
 ACCOUNT_ID = "123456789012"  # moto's
 INTERRUPTION = "EC2 Spot Instance Interruption Warning"
+MOST_A_PAGE = 1000  # DescribeInstances, `MaxResults`
+_RESERVATION_FULL = (
+    "ReservationCapacityExceeded",
+    "The requested reservation does not have sufficient compatible and available capacity for this request.",
+)
 _ENDED_STATES = ("shutting-down", "terminated")
 
 
 class LayeredMachines:
     """The machines of one region."""
 
-    def __init__(self, now: Callable[[], datetime], trouble: AwsTrouble, *, region: str) -> None:
-        self._now, self._trouble, self._region = now, trouble, region
+    def __init__(
+        self, now: Callable[[], datetime], trouble: AwsTrouble, *, region: str, reservations: list[dict[str, Any]]
+    ) -> None:
+        self._now, self._trouble, self._region, self.reservations = now, trouble, region, reservations
         self._machines: dict[str, Machine] = {}
         self._fleets: dict[str, tuple[str, dict[str, Any]]] = {}  # (wish, answer) by client token
         self._empty_fleets = 0  # those that brought nothing
@@ -52,18 +59,16 @@ class LayeredMachines:
         wish = json.dumps([config, target, SpotOptions, OnDemandOptions, tags], sort_keys=True, default=str)
         if ClientToken in self._fleets:
             return self._again(ClientToken, wish)
-        specification = config["LaunchTemplateSpecification"]
+        specification, options = config["LaunchTemplateSpecification"], SpotOptions or OnDemandOptions or {}
+        _check_minimum(options)
         template = self._template(specification)
+        reservation = self._reservation(template)
         overrides = [self._override(o) for o in config["Overrides"]]
         market = target.get("DefaultTargetCapacityType", ON_DEMAND)
-        wrong = {o: words for o in overrides if (words := self._unusable(template, o))}
-        filling = self._filled(
-            [o for o in overrides if o not in wrong],
-            int(target["TotalTargetCapacity"]),
-            market,
-            SpotOptions or OnDemandOptions or {},
-        )
-        answer = self._made(filling, specification, market, tags, ClientToken)
+        wrong = {o: words for o in overrides if (words := self._unusable(template, o, reservation))}
+        able = [o for o in overrides if o not in wrong]
+        filling = self._filled(able, int(target["TotalTargetCapacity"]), market, options, reservation)
+        answer = self._made(filling, specification, market, tags, ClientToken, reservation)
         troubles = [*((o, *words) for o, words in wrong.items()), *filling.errors]
         answer["Errors"] = [
             {**_told(specification, o, market), "ErrorCode": code, "ErrorMessage": words} for o, code, words in troubles
@@ -101,7 +106,19 @@ class LayeredMachines:
                     )
         raise refused("InvalidSubnetID.NotFound", f"The subnet ID '{asked['SubnetId']}' does not exist")
 
-    def _unusable(self, template: Any, override: Override) -> tuple[str, str] | None:
+    def _reservation(self, template: Any) -> dict[str, Any] | None:
+        """The reservation or capacity block that the template names."""
+        target = template.data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+        wanted = target.get("CapacityReservationId")
+        found = [row for row in self.reservations if row["CapacityReservationId"] == wanted]
+        if wanted and not found:
+            words = f"The capacity reservation '{wanted}' does not exist"
+            raise refused("InvalidCapacityReservationId.NotFound", words)
+        return found[0] if found else None
+
+    def _unusable(
+        self, template: Any, override: Override, reservation: Mapping[str, Any] | None
+    ) -> tuple[str, str] | None:
         """(code, message) where EC2 could not start even one machine so. As an error of the override: that is where
         EC2 tells what is wrong in a template (karpenter-provider-aws#3922) or not offered in a zone (its #404)."""
         image = template.image_id
@@ -111,20 +128,37 @@ class LayeredMachines:
             return "InvalidAMIID.NotFound", f"The image id '[{image}]' does not exist"
         offered = INSTANCE_TYPE_OFFERINGS["availability-zone"][self._region]
         kind, zone = override.instance_type, override.zone
-        if any(row["InstanceType"] == kind and row["Location"] == zone for row in offered):
-            return None
-        where = f"is not supported in your requested Availability Zone ({zone})."
-        return "InvalidFleetConfiguration", f"Your requested instance type ({kind}) {where}"
+        if not any(row["InstanceType"] == kind and row["Location"] == zone for row in offered):
+            where = f"is not supported in your requested Availability Zone ({zone})."
+            return "InvalidFleetConfiguration", f"Your requested instance type ({kind}) {where}"
+        if reservation and (kind, zone) != (reservation["InstanceType"], reservation["AvailabilityZone"]):
+            return _RESERVATION_FULL
+        return None
 
-    def _filled(self, overrides: Sequence[Override], nodes: int, market: str, asked: Mapping[str, Any]) -> Filling:
+    def _filled(
+        self, overrides: Sequence[Override], nodes: int, market: str, asked: Mapping[str, Any],
+        reservation: dict[str, Any] | None,
+    ) -> Filling:  # fmt: skip
+        """What the market, or the template's reservation, gives."""
         now = self._now()
         alive = {
             m: sum(x.market == m and not x.is_over(now) for x in self._machines.values()) for m in (SPOT, ON_DEMAND)
         }
-        return fill(self._trouble, overrides, nodes, market=market, asked=asked, alive=alive, at=now)
+        if reservation is None:
+            return fill(self._trouble, overrides, nodes, market=market, asked=asked, alive=alive, at=now)
+        room = min(nodes, reservation["AvailableInstanceCount"])
+        full = tuple((o, *_RESERVATION_FULL) for o in overrides if room < nodes)
+        if room < max(1, asked.get("MinTargetCapacity", 1)):
+            return Filling(taken=(), errors=full)
+        # What is reserved comes from its own stock, not from what the market has left.
+        source = str(reservation["CapacityReservationId"])
+        filling = fill(self._trouble, overrides, room, market=source, asked=asked, alive=alive, at=now)
+        reservation["AvailableInstanceCount"] -= sum(count for _, count in filling.taken)
+        return Filling(taken=filling.taken, errors=(*filling.errors, *full))
 
     def _made(
-        self, filling: Filling, specification: dict[str, Any], market: str, tags: list[Mapping[str, Any]], token: str
+        self, filling: Filling, specification: dict[str, Any], market: str, tags: list[Mapping[str, Any]], token: str,
+        reservation: dict[str, Any] | None,
     ) -> dict[str, Any]:  # fmt: skip
         """moto's own machines for every override, as one fleet."""
         fleet_id, instances = "", []
@@ -133,7 +167,8 @@ class LayeredMachines:
             fleet_id = fleet_id or piece
             marks = {"aws:ec2:fleet-id": fleet_id, "aws:ec2launchtemplate:id": specification["LaunchTemplateId"]}
             self._moto.create_tags(ids, marks)
-            self._machines |= {i: Machine(self._now(), market, token, override) for i in ids}
+            for instance_id in ids:
+                self._machines[instance_id] = self._new(market, token, override, reservation)
             told = {"InstanceIds": ids, "InstanceType": override.instance_type}
             instances.append({**_told(specification, override, market), **told})
         self._empty_fleets += not fleet_id
@@ -141,6 +176,14 @@ class LayeredMachines:
             "FleetId": fleet_id or f"fleet-00000000-0000-0000-0000-{self._empty_fleets:012x}",
             "Instances": instances,
         }
+
+    def _new(self, market: str, token: str, override: Override, reservation: dict[str, Any] | None) -> Machine:
+        now, trouble = self._now(), self._trouble
+        made = Machine(now, market, token, override, str(reservation["CapacityReservationId"]) if reservation else "")
+        if trouble.never_boot > 0:
+            trouble.never_boot -= 1
+            made.ended_at, made.why = now + timedelta(seconds=trouble.pending_s), NO_START
+        return made
 
     def _rented(
         self, override: Override, count: int, specification: dict[str, Any], market: str, tags: list[Mapping[str, Any]]
@@ -156,7 +199,7 @@ class LayeredMachines:
                 "TotalTargetCapacity": count,
                 "OnDemandTargetCapacity": 0 if market == SPOT else count,
                 "SpotTargetCapacity": count if market == SPOT else 0,
-                "DefaultTargetCapacityType": market,
+                "DefaultTargetCapacityType": SPOT if market == SPOT else ON_DEMAND,
             },
             launch_template_configs=[{"LaunchTemplateSpecification": specification, "Overrides": [place]}],
             excess_capacity_termination_policy="termination",
@@ -177,7 +220,7 @@ class LayeredMachines:
         machine, now = self._machines.get(instance_id), self._now()
         if machine is None or machine.is_over(now):
             return False
-        machine.ended_at, machine.is_reclaimed = now + timedelta(seconds=notice_s), True
+        machine.ended_at, machine.why = now + timedelta(seconds=notice_s), RECLAIMED
         self.announce(INTERRUPTION, instance_id, {"instance-action": "terminate"})
         return True
 
@@ -208,6 +251,8 @@ class LayeredMachines:
                 key = machine.override.instance_type, machine.override.zone, machine.market
                 if key in self._trouble.stock:
                     self._trouble.stock[key] += 1
+                for row in self.reservations:
+                    row["AvailableInstanceCount"] += row["CapacityReservationId"] == machine.reservation_id
 
     def _stranger(self, instance: Any) -> Machine:
         """A machine that somebody made with RunInstances."""
@@ -227,7 +272,7 @@ class LayeredMachines:
         for instance_id, machine in [(i, self._known(i)) for i in InstanceIds]:
             before = state_of(machine, now, self._trouble)
             if not machine.is_over(now):
-                machine.ended_at, machine.is_reclaimed = now, False
+                machine.ended_at, machine.why = now, USER
             after = state_of(machine, now, self._trouble)
             rows.append({"InstanceId": instance_id, "PreviousState": before, "CurrentState": after})
         self._settle()
@@ -240,25 +285,27 @@ class LayeredMachines:
         *,
         Filters: Iterable[Mapping[str, Any]] = (),
         InstanceIds: Iterable[str] = (),
-        MaxResults: int = 1000,
+        MaxResults: int = 0,
         NextToken: str = "",
         **more: Any,
     ) -> dict[str, Any]:
-        """Machines in pages of instances, those left out that no listing shows yet."""
+        """Machines in pages of instances, those left out that no listing shows yet. The token of the next page is the
+        last id, so that none is skipped when others change between two pages."""
         self._settle()
         now, trouble, wanted = self._now(), self._trouble, list(InstanceIds)
+        if wanted and MaxResults:
+            words = "The parameter instancesSet cannot be used with the parameter maxResults"
+            raise refused("InvalidParameterCombination", words)
         for instance_id in wanted:
             self._known(instance_id)
         moto = {i.id: i for i in self._moto.all_instances()}
-        ids = wanted or [
-            i for i, machine in self._machines.items() if i in moto and is_listed(i, machine, now, trouble)
-        ]
-        rows = [row_of(moto[i], self._machines[i], now, trouble) for i in ids]
+        ids = sorted(i for i in wanted or moto if wanted or is_listed(i, self._machines[i], now, trouble))
+        rows = [row_of(moto[i], self._machines[i], now, trouble) for i in ids if i > NextToken]
         rows = [row for row in rows if all(takes(row, f["Name"], f["Values"]) for f in Filters)]
-        begin = int(NextToken or 0)
-        page, more_there = rows[begin : begin + MaxResults], begin + MaxResults < len(rows)
+        size = min(MaxResults or MOST_A_PAGE, MOST_A_PAGE)
+        page = rows[:size]
         reservations = [{"ReservationId": "r-0a1b2c3d", "OwnerId": ACCOUNT_ID, "Instances": page}] if page else []
-        return {"Reservations": reservations, **({"NextToken": str(begin + MaxResults)} if more_there else {})}
+        return {"Reservations": reservations, **({"NextToken": page[-1]["InstanceId"]} if len(rows) > size else {})}
 
 
 def _told(specification: Mapping[str, Any], override: Override, market: str) -> dict[str, Any]:
@@ -271,3 +318,12 @@ def _told(specification: Mapping[str, Any], override: Override, market: str) -> 
         "LaunchTemplateAndOverrides": {"LaunchTemplateSpecification": dict(specification), "Overrides": place},
         "Lifecycle": market,
     }
+
+
+def _check_minimum(options: Mapping[str, Any]) -> None:
+    """A minimum is for fleets of one zone or one type only (CreateFleet, `MinTargetCapacity`)."""
+    if options.get("MinTargetCapacity") and not (
+        options.get("SingleAvailabilityZone") or options.get("SingleInstanceType")
+    ):
+        words = "MinTargetCapacity needs SingleAvailabilityZone or SingleInstanceType"
+        raise refused("InvalidParameterCombination", words)

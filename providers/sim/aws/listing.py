@@ -6,10 +6,13 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
-from providers.sim.aws.trouble import SPOT, AwsTrouble, Override, refused
+from providers.sim.aws.trouble import ON_DEMAND, AwsTrouble, Override, refused
 
 LISTED_AFTER_END = timedelta(hours=1)  # EC2 shows a terminated machine for about so long
+USER, RECLAIMED, NO_START = "Client.UserInitiatedShutdown", "Server.SpotInstanceTermination", "Server.InternalError"
+_WORDS = {USER: "User initiated shutdown", RECLAIMED: "Spot instance termination", NO_START: "Internal error on launch"}
 _CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
+_NETWORK = ("PrivateIpAddress", "SubnetId")  # a terminated machine has none, a new one may lack them for a while
 Row = Mapping[str, Any]
 
 
@@ -22,8 +25,9 @@ class Machine:
     market: str
     token: str
     override: Override
+    reservation_id: str = ""
     ended_at: datetime | None = None
-    is_reclaimed: bool = False  # the cloud took it, its owner did not end it
+    why: str = USER  # it ends
     is_settled: bool = False  # its end has been told to moto
 
     def is_over(self, now: datetime) -> bool:
@@ -35,7 +39,7 @@ def state_of(machine: Machine, now: datetime, trouble: AwsTrouble) -> dict[str, 
     """Its state, by the cloud's clock."""
     name = "running"
     if machine.ended_at is not None and machine.ended_at <= now:
-        is_gone = now - machine.ended_at >= timedelta(seconds=trouble.shutting_down_s)
+        is_gone = now - machine.ended_at >= timedelta(seconds=trouble.shutting_down_s) or machine.why == NO_START
         name = "terminated" if is_gone else "shutting-down"
     elif now - machine.launched_at < timedelta(seconds=trouble.pending_s):
         name = "pending"
@@ -69,22 +73,21 @@ def row_of(instance: Any, machine: Machine, now: datetime, trouble: AwsTrouble) 
         "ClientToken": machine.token,
         "Tags": [{"Key": t["key"], "Value": t["value"]} for t in instance.get_tags()],
     }
-    if machine.market == SPOT:
-        row["InstanceLifecycle"] = SPOT
+    if machine.market != ON_DEMAND:
+        row["InstanceLifecycle"] = machine.market
+    if machine.reservation_id:
+        row["CapacityReservationId"] = machine.reservation_id
     if machine.ended_at is not None and machine.ended_at <= now:
-        row |= _why(machine, machine.ended_at)
-    if (now - machine.launched_at).total_seconds() < trouble.bare_s:
-        return {k: v for k, v in row.items() if k not in ("PrivateIpAddress", "SubnetId")}
-    return row
+        row |= _reason(machine.why, machine.ended_at)
+    is_bare = (now - machine.launched_at).total_seconds() < trouble.bare_s or row["State"]["Name"] == "terminated"
+    return {k: v for k, v in row.items() if k not in _NETWORK} if is_bare else row
 
 
-def _why(machine: Machine, ended_at: datetime) -> dict[str, Any]:
-    who, code, words = "User", "Client.UserInitiatedShutdown", "User initiated shutdown"
-    if machine.is_reclaimed:
-        who, code, words = "Service", "Server.SpotInstanceTermination", "Spot instance termination"
+def _reason(why: str, at: datetime) -> dict[str, Any]:
+    who = "User" if why.startswith("Client") else "Service"
     return {
-        "StateTransitionReason": f"{who} initiated ({ended_at:%Y-%m-%d %H:%M:%S} GMT)",
-        "StateReason": {"Code": code, "Message": f"{code}: {words}"},
+        "StateTransitionReason": f"{who} initiated ({at:%Y-%m-%d %H:%M:%S} GMT)",
+        "StateReason": {"Code": why, "Message": f"{why}: {_WORDS[why]}"},
     }
 
 

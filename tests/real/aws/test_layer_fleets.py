@@ -116,6 +116,37 @@ def test_a_fleet_may_bring_a_part_of_a_gang_when_told_to(site: Site) -> None:
     assert len(ids_of(answer)) == 3
 
 
+def test_a_minimum_without_a_single_zone_or_type_is_refused(site: Site) -> None:
+    with pytest.raises(ClientError, match="InvalidParameterCombination"):
+        site.fleet(site.template(), ["g5.xlarge/a"], 2, MinTargetCapacity=2)
+    assert site.listed() == []
+
+
+def test_a_reservation_gives_what_it_holds_and_its_machines_say_so(site: Site) -> None:
+    row = {
+        "CapacityReservationId": "cr-0123456789abcdef0", "InstanceType": "p4d.24xlarge", "State": "active",
+        "AvailabilityZone": "us-east-1a", "InstancePlatform": "Linux/UNIX", "ReservationType": "capacity-block",
+        "TotalInstanceCount": 2, "AvailableInstanceCount": 2,
+        "StartDate": "2026-12-01T00:00:00+00:00", "EndDate": "2026-12-08T11:30:00+00:00",
+    }  # fmt: skip
+    site.aws.steer("reservations", rows=[row])
+    (told,) = site.ec2.describe_capacity_reservations()["CapacityReservations"]
+    assert told["EndDate"].isoformat() == row["EndDate"]
+    target = {"CapacityReservationTarget": {"CapacityReservationId": row["CapacityReservationId"]}}
+    template = site.template(
+        CapacityReservationSpecification=target, InstanceMarketOptions={"MarketType": "capacity-block"}
+    )
+    answer = site.fleet(template, ["p4d.24xlarge/b", "p4d.24xlarge/a"], 3, market="capacity-block")
+    assert _places(site, answer) == {("p4d.24xlarge", "us-east-1a"): 2}
+    assert _codes(answer) == {"ReservationCapacityExceeded"}
+    rows = site.listed(InstanceIds=ids_of(answer))
+    assert {r["InstanceLifecycle"] for r in rows} == {"capacity-block"}
+    assert {r["CapacityReservationId"] for r in rows} == {row["CapacityReservationId"]}
+    assert ids_of(site.fleet(template, ["p4d.24xlarge/a"], 1, market="capacity-block")) == []
+    site.ec2.terminate_instances(InstanceIds=ids_of(answer)[:1])
+    assert len(ids_of(site.fleet(template, ["p4d.24xlarge/a"], 1, market="capacity-block"))) == 1
+
+
 def test_quota_closes_its_market_only_and_counts_machines_that_run(site: Site) -> None:
     site.aws.trouble(quota_nodes={"spot": 2})
     template = site.template()

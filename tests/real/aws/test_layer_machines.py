@@ -15,6 +15,25 @@ def test_pages_count_machines_and_together_hold_each_of_them_once(site: Site) ->
     assert sorted(row["InstanceId"] for row in pages) == sorted(ids)
 
 
+def test_no_machine_is_skipped_when_others_end_between_two_pages(site: Site) -> None:
+    site.rent(12)
+    running = [{"Name": "instance-state-name", "Values": ["running"]}]
+    first = site.ec2.describe_instances(MaxResults=5, Filters=running)
+    seen = [row["InstanceId"] for r in first["Reservations"] for row in r["Instances"]]
+    site.ec2.terminate_instances(InstanceIds=seen[:3])
+    rest = site.listed(Filters=running, PaginationConfig={"StartingToken": first["NextToken"], "PageSize": 5})
+    assert len({*seen, *(row["InstanceId"] for row in rest)}) == 12
+
+
+def test_a_later_page_may_be_unreadable_while_the_first_is_not(site: Site) -> None:
+    site.rent(12)
+    site.aws.trouble(broken_pages={"describe_instances": 1})
+    first = site.ec2.describe_instances(MaxResults=5)
+    with pytest.raises(ClientError, match="InternalError"):
+        site.ec2.describe_instances(MaxResults=5, NextToken=first["NextToken"])
+    assert site.ec2.describe_instances(MaxResults=5, NextToken=first["NextToken"])["Reservations"]
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -89,6 +108,18 @@ def test_pending_and_shutting_down_last_by_the_clouds_clock(site: Site) -> None:
     assert row["State"]["Name"] == "terminated"
     assert row["StateReason"]["Code"] == "Client.UserInitiatedShutdown"
     assert row["StateTransitionReason"].startswith("User initiated (")
+
+
+def test_machines_that_never_boot_end_while_they_pend(site: Site) -> None:
+    site.aws.trouble(never_boot=1, pending_s=20.0, shutting_down_s=60.0)
+    ids = site.rent(2)
+    assert site.states(*ids) == ["pending", "pending"]
+    site.aws.advance(21)
+    rows = site.listed(InstanceIds=ids)
+    assert sorted(row["State"]["Name"] for row in rows) == ["running", "terminated"]
+    failed = next(row for row in rows if row["State"]["Name"] == "terminated")
+    assert failed["StateReason"]["Code"] == "Server.InternalError"
+    assert "PrivateIpAddress" not in failed
 
 
 def test_terminated_machines_are_listed_for_an_hour_and_then_unknown(site: Site) -> None:

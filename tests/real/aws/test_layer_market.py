@@ -3,6 +3,8 @@
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from tests.real.aws.aws_process import AwsProcess, Site
 
 P4D = "p4d.24xlarge"
@@ -71,6 +73,12 @@ def test_quotas_of_gpu_vcpus_are_told(aws_like: AwsProcess) -> None:
     aws_like.trouble(vcpu_quotas={"L-417A185B": 192.0})
     answer = aws_like.client("service-quotas").get_service_quota(ServiceCode="ec2", QuotaCode="L-417A185B")
     assert answer["Quota"]["Value"] == 192.0
+
+
+def test_a_quota_that_is_not_there_is_refused_in_the_services_own_way(aws_like: AwsProcess) -> None:
+    quotas = aws_like.client("service-quotas")
+    with pytest.raises(quotas.exceptions.NoSuchResourceException):
+        quotas.get_service_quota(ServiceCode="ec2", QuotaCode="L-00000000")
 
 
 def test_a_seeded_bill_comes_back_by_usage_type(aws_like: AwsProcess) -> None:
