@@ -6,8 +6,9 @@ STAMP := $(VENV)/.installed
 
 .PHONY: run test check clean
 
-run: $(STAMP)
-	@exec $(BIN)/elastic run
+# CLOUD=aws-like: the real EC2 adapter on an AWS on loopback instead of the simulated cloud.
+run: $(STAMP) $(if $(filter aws-like,$(CLOUD)),$(VENV)/.installed-aws-like)
+	@exec $(BIN)/elastic run $(if $(filter aws-like,$(CLOUD)),--policy policies/aws-like.yaml)
 
 test: $(VENV)/.installed-test
 	@$(MAKE) --no-print-directory check
@@ -26,6 +27,10 @@ $(VENV)/bin/python:
 
 $(STAMP): $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed-aws-like: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[aws-like]'
 	@touch $@
 
 $(VENV)/.installed-test: $(STAMP)
