@@ -81,10 +81,7 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
     policy = _Watched(settings, began)
     woken = _Later()
     site = _site(settings, policy.now, began, woken=woken)
-    books = Books(LedgerBooks(ledger))
-    if not books.remember():
-        for hour, gpus in site.past():
-            books.observe_past(hour, gpus)
+    books = _books(ledger, site)
     desk = ForecastDesk(workers=WORKERS)
     site_clock = site.ports.clock
 
@@ -109,7 +106,7 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
         say=say,
         interval_s=settings.tick_s,
         speed=settings.speed,
-        policy_notes=lambda: policy.notes,
+        policy_notes=lambda: (*policy.notes, *site.trouble()),
         log=log,
         adopt=Adoptions(ledger.engine, say).after_tick,
     )
@@ -118,6 +115,15 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
     beats.beats = slow_beats(policy=lambda: policy.now, books=books, desk=desk, ledger=ledger, say=service.say)
     thread = BeatsThread(lambda: beats.run_due(site_clock.now()))
     return Running(service, ledger, site, began, desk, thread, books)
+
+
+def _books(ledger: SqlLedger, site: Site) -> Books:
+    """What was learnt so far; a site that was never watched tells its past."""
+    books = Books(LedgerBooks(ledger))
+    if not books.remember():
+        for hour, gpus in site.past():
+            books.observe_past(hour, gpus)
+    return books
 
 
 class _Later:

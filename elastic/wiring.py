@@ -18,6 +18,7 @@ from providers.sim.jobs import SimJob
 from providers.sim.script import ScriptError as ScriptError
 from providers.sim.script import play_script, read_script
 from providers.sim.workload import WorkloadJob, generate_workload
+from providers.sim.world import World
 
 # How a spot market lives: hours in which a node can be had, half an hour in which none can, and a third of the machines
 # lost with it (public availability traces: 5.7 to 10.4 h in the better zones); a machine lives a day without that.
@@ -56,6 +57,10 @@ class Site:
         for cloud in self.real.values():
             cloud.stop()
 
+    def trouble(self) -> tuple[str, ...]:
+        """What a person should know of the clouds: prices that are estimates, a queue that cannot be read."""
+        return tuple(f"cloud {name}: {line}" for name, cloud in self.real.items() for line in cloud.aws.trouble())
+
 
 def simulated_site(
     policy: Policy,
@@ -86,21 +91,13 @@ def simulated_site(
         name: SimulatedCloud(world, [_as_in_life(m) for m in markets_of(policy, cloud=name)], name=name, seed=seed)
         for name in _simulated_names(policy)
     }
-    owners = {team.cache_group: name for name, team in policy.teams.items() if team.cache_group}
-    caches = SimCaches(
-        world,
-        [
-            CacheSpec(name=name, team=owners.get(name, ""), workers=rules.asleep_workers)
-            for name, rules in policy.caches.items()
-        ],
-    )
     cluster = SimCluster(world)
     play_script(read_script(faults), world, cluster, next(iter(simulated.values()), SimulatedCloud(world, [])))
     ports = Ports(
         clock=clock,
         clusters=dict.fromkeys(policy.clusters, cluster),
         clouds={**{n: SimCloud(c) for n, c in simulated.items()}, **{n: c.port for n, c in real.items()}},
-        caches={"sim": caches},
+        caches={"sim": _caches(policy, world)},
     )
     return Site(
         ports=ports,
@@ -108,6 +105,15 @@ def simulated_site(
         past=lambda: past_demand(home, start=start, seed=seed, scale=scale),
         real=real,
     )
+
+
+def _caches(policy: Policy, world: World) -> SimCaches:
+    owners = {team.cache_group: name for name, team in policy.teams.items() if team.cache_group}
+    specs = [
+        CacheSpec(name=name, team=owners.get(name, ""), workers=rules.asleep_workers)
+        for name, rules in policy.caches.items()
+    ]
+    return SimCaches(world, specs)
 
 
 def _simulated_names(policy: Policy) -> list[str]:

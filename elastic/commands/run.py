@@ -41,10 +41,7 @@ def run(
     [bold]elastic run --policy policies/aws-like.yaml[/bold]
     """
     from elastic.commands.instant import instant
-    from elastic.fault_file import FaultFileError
-    from elastic.launch_service import SiteError, build
-    from elastic.ledger_port import LedgerError
-    from elastic.policy_file import PolicyError, default_policy_path
+    from elastic.policy_file import default_policy_path
     from elastic.settings import Settings
     from elastic.web.app import make_app
 
@@ -61,18 +58,28 @@ def run(
         rents_for_real=rent_for_real,
     )
     listener = _listen(port)
-    try:
-        running = build(settings, say=typer.echo)
-    except PolicyError as trouble:
-        refuse(*[str(c) for c in trouble.complaints])
-    except (LedgerError, FaultFileError, SiteError, OSError) as trouble:
-        refuse(str(trouble))
+    running = _built(settings)
     _stop_on_signals(running.service.stop)
     server = _serve(make_app(running.service), listener)
     _greet(running, settings, open_port=listener.getsockname()[1])
     running.run()
     server.should_exit = True
     typer.echo("ended; the ledger is whole and closed")
+
+
+def _built(settings: "Settings") -> "Running":
+    """The service, put together; exit 2 with what is not usable."""
+    from elastic.fault_file import FaultFileError
+    from elastic.launch_service import SiteError, build
+    from elastic.ledger_port import LedgerError
+    from elastic.policy_file import PolicyError
+
+    try:
+        return build(settings, say=typer.echo)
+    except PolicyError as trouble:
+        refuse(*[str(c) for c in trouble.complaints])
+    except (LedgerError, FaultFileError, SiteError, OSError) as trouble:
+        refuse(str(trouble))
 
 
 def _greet(running: "Running", settings: "Settings", *, open_port: int) -> None:
