@@ -1,14 +1,14 @@
 """Plan -> Outcomes through the ports. No choices left here, but the cloud's pick among a launch's ranked offerings.
 
-Every launch token is written down before its call. A machine is given back only after its node was cordoned, read
-again and found without work. Provider trouble becomes an outcome; anything else is a broken promise: it ends the tick,
-and what was done until then is told with it (`BrokenPlan`).
+Every launch token is written down, and its nodes and money reserved, before its call. A machine is given back only
+after its node was cordoned, read again and found without work. Provider trouble becomes an outcome; anything else is a
+broken promise: it ends the tick, and what was done until then is told with it (`BrokenPlan`).
 """
 
 from typing import assert_never
 
 from elastic.give_back import failed, give_back, skipped
-from elastic.ledger_port import IntentStore, LedgerError
+from elastic.ledger_port import BudgetRefused, Caps, IntentStore, LedgerError
 from elastic.planning.plan import (
     Action,
     Cordon,
@@ -104,6 +104,8 @@ def _attempt(action: Action, plan: Plan, ports: Ports, policy: Policy, intents: 
         _steer(action, ports)
     except ProviderError as trouble:
         return failed(action, trouble)
+    except BudgetRefused as refusal:
+        return skipped(action, str(refusal))
     except LedgerError as trouble:
         detail = f"not tried, its token could not be written: {trouble}"
         return Outcome(action_key=action.key, result=Result.FAILED, error_kind=LEDGER_TROUBLE, detail=detail)
@@ -143,9 +145,11 @@ def _steer_node(action: Cordon | Uncordon | Drain | Forget, cluster: Cluster) ->
 
 
 def _launch(action: Launch, plan: Plan, ports: Ports, policy: Policy, intents: IntentStore) -> Outcome:
-    """Token first, then the call. What came is partial if it is less than asked; a gang comes whole or not at all."""
-    intents.write_intent(action, plan.at)
+    """Token and reservation first, then the call. What came is partial if it is less than asked; a gang comes whole or
+    not at all."""
     pool = policy.pools[action.pool]
+    caps = Caps(usd_per_hour=policy.money.usd_per_hour, max_nodes=pool.max_nodes)
+    intents.write_intent(action, plan.at, caps=caps)
     reply = ports.clouds[pool.cloud or ""].launch(
         LaunchRequest(
             token=action.token,

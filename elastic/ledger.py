@@ -22,7 +22,8 @@ from elastic.codec import (
     state_to_json,
 )
 from elastic.ledger_engine import open_engine, reading, shown, writing
-from elastic.ledger_port import LedgerError
+from elastic.ledger_port import Caps, LedgerError
+from elastic.ledger_reservations import drop_closed, reserve, settle
 from elastic.ledger_schema import migrate
 from elastic.ledger_tables import CHECKPOINTS, INTENTS, LEASES, POLICIES, RECORDS
 from elastic.plan_text import render
@@ -52,8 +53,8 @@ class SqlLedger:
 
     # Writing
 
-    def write_intent(self, launch: Launch, at: datetime) -> None:
-        """The launch token, before the call; a known token is left as it is."""
+    def write_intent(self, launch: Launch, at: datetime, *, caps: Caps | None = None) -> None:
+        """The launch token with its reservation, before the call; a known token is left as it is."""
         with writing(self.engine) as connection:
             if connection.execute(sa.select(INTENTS.c.token).where(INTENTS.c.token == launch.token)).first() is None:
                 connection.execute(
@@ -66,9 +67,10 @@ class SqlLedger:
                         recorded=False,
                     )
                 )
+                reserve(connection, launch, at, caps or Caps())
 
     def append(self, record: Record, state: ControllerState) -> None:
-        """One tick, whole, its intents closed, and now and then the state after it: one transaction."""
+        """One tick, whole, its intents and reservations settled, now and then the state after it: one transaction."""
         acted = any(o.result is not Result.SKIPPED for o in record.outcomes)
         told = _what_is_told(record)
         hour = record.snapshot.at.replace(minute=0, second=0, microsecond=0)
@@ -92,6 +94,7 @@ class SqlLedger:
             done = connection.execute(RECORDS.insert().values(**row))
             if tokens:
                 connection.execute(INTENTS.update().where(INTENTS.c.token.in_(tokens)).values(recorded=True))
+            settle(connection, record, state)
             if checkpoint:
                 assert done.inserted_primary_key is not None
                 _put_checkpoint(connection, int(done.inserted_primary_key[0]), state)
@@ -130,6 +133,7 @@ class SqlLedger:
             gone = connection.execute(RECORDS.delete().where(RECORDS.c.at < before, RECORDS.c.id < covered))
             connection.execute(INTENTS.delete().where(INTENTS.c.at < min(before, newest.at if newest else before)))
             connection.execute(LEASES.delete().where(LEASES.c.ends_at < before))
+            drop_closed(connection, before)
         return int(gone.rowcount)
 
     def close(self) -> None:

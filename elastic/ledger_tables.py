@@ -95,3 +95,46 @@ BEATS = sa.Table(
     sa.Column("done_at", Instant, nullable=False),
     sa.Column("note", sa.Text, nullable=False),
 )
+COSTS = sa.Table(
+    "costs",
+    META,
+    sa.Column("day", sa.String(10), primary_key=True),  # UTC
+    sa.Column("cloud", sa.String(128), primary_key=True),
+    sa.Column("pool", sa.String(128), primary_key=True),
+    sa.Column("team", sa.String(128), primary_key=True),  # the one the machine was rented for
+    sa.Column("job", sa.Text, primary_key=True),  # '' where no job used it: `spent_on` says why
+    sa.Column("spent_on", sa.String(16), primary_key=True),
+    sa.Column("offering", sa.String(128), primary_key=True),
+    sa.Column("source", sa.Text, primary_key=True),  # of the price
+    sa.Column("estimated", sa.Boolean, primary_key=True),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("usd", sa.Float, nullable=False),
+)
+# Up to when costs are written: one row.
+COST_MARK = sa.Table(
+    "cost_mark",
+    META,
+    sa.Column("name", sa.String(16), primary_key=True),
+    sa.Column("until", Instant, nullable=False),
+)
+RESERVATIONS = sa.Table(
+    "reservations",
+    META,
+    sa.Column("token", sa.String(128), primary_key=True),
+    sa.Column("pool", sa.String(128), nullable=False),
+    sa.Column("team", sa.String(128), nullable=False),
+    sa.Column("nodes", sa.Integer, nullable=False),
+    sa.Column("usd_per_hour", sa.Float, nullable=False),  # of all its nodes
+    sa.Column("opened_at", Instant, nullable=False),
+    sa.Column("closed_at", Instant, nullable=True, index=True),
+    sa.Column("why", sa.Text, nullable=False),
+)
+RECONCILIATIONS = sa.Table(
+    "reconciliations",
+    META,
+    sa.Column("day", sa.String(10), primary_key=True),
+    sa.Column("cloud", sa.String(128), primary_key=True),
+    sa.Column("made_at", Instant, nullable=False),
+    sa.Column("is_final", sa.Boolean, nullable=False),
+    sa.Column("figures", sa.Text, nullable=False),
+)

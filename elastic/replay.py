@@ -11,6 +11,7 @@ from math import ceil
 from random import Random
 
 from elastic.controller import Controller, Planner
+from elastic.ledger_port import Caps
 from elastic.planning.plan import Launch, Terminate
 from elastic.planning.planner import make_plan
 from elastic.planning.policy import Policy
@@ -57,7 +58,7 @@ class MemoryLedger:
         self.waits = WaitSpells()
         self.intents: list[str] = []
 
-    def write_intent(self, launch: Launch, at: datetime) -> None:
+    def write_intent(self, launch: Launch, at: datetime, *, caps: Caps | None = None) -> None:
         """The token of a launch."""
         self.intents.append(launch.token)
 

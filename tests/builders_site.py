@@ -24,7 +24,7 @@ class ListLedger:
     intents: list[str] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
-    def write_intent(self, launch: Launch, at: object) -> None:
+    def write_intent(self, launch: Launch, at: object, *, caps: object = None) -> None:
         self.intents.append(launch.token)
 
     def append(self, record: Record, state: ControllerState) -> None:

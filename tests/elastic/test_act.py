@@ -40,7 +40,7 @@ class Intents:
     notes: Notes
     trouble: str = ""
 
-    def write_intent(self, launch, at):
+    def write_intent(self, launch, at, *, caps=None):
         if self.trouble:
             raise LedgerError(self.trouble)
         self.notes.calls.append(f"intent {launch.token}")

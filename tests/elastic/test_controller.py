@@ -24,10 +24,10 @@ class FailingLedger(ListLedger):
 
     trouble = ""
 
-    def write_intent(self, launch, at):
+    def write_intent(self, launch, at, *, caps=None):
         if self.trouble:
             raise LedgerError(self.trouble)
-        super().write_intent(launch, at)
+        super().write_intent(launch, at, caps=caps)
 
     def append(self, record, state):
         if self.trouble:

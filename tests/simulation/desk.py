@@ -7,6 +7,7 @@ from random import Random
 
 from elastic.controller import Controller
 from elastic.ledger import SqlLedger
+from elastic.ledger_port import Caps
 from elastic.planning.plan import Launch
 from elastic.planning.policy import CachePolicy, Guard, JobClass, Money, Policy, Pool, Team
 from elastic.planning.state import ControllerState, Record
@@ -142,10 +143,10 @@ class CrashableLedger(SqlLedger):
 
     crash = ""
 
-    def write_intent(self, launch: Launch, at: datetime) -> None:
+    def write_intent(self, launch: Launch, at: datetime, *, caps: Caps | None = None) -> None:
         if self.crash == "before the token":
             raise Crash
-        super().write_intent(launch, at)
+        super().write_intent(launch, at, caps=caps)
 
     def append(self, record: Record, state: ControllerState) -> None:
         if self.crash == "before the record":
