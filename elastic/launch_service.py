@@ -11,6 +11,7 @@ from elastic.books import Books
 from elastic.controller import Controller
 from elastic.fault_file import FaultFileError, read_fault_file
 from elastic.forecasting import ForecastDesk
+from elastic.heartbeat import Heartbeat
 from elastic.ledger import SqlLedger
 from elastic.ledger_books import LedgerBooks
 from elastic.ledger_port import LedgerError
@@ -109,6 +110,7 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
         policy_notes=lambda: (*policy.notes, *site.trouble()),
         log=log,
         adopt=Adoptions(ledger.engine, say).after_tick,
+        beat=Heartbeat(settings.heartbeat, say).beat if settings.heartbeat else lambda at: None,
     )
     woken.call = service.wake.set
     beats.alert = service.say

@@ -60,8 +60,9 @@ class Service:
         policy_notes: Callable[[], tuple[str, ...]] = tuple,
         log: EventLog | None = None,
         adopt: Callable[[Record], None] = lambda record: None,
+        beat: Callable[[datetime], None] = lambda at: None,
     ) -> None:
-        self.log, self._adopt = log or EventLog(), adopt
+        self.log, self._adopt, self._beat = log or EventLog(), adopt, beat
         self.controller, self.books, self.beats, self.metrics = controller, books, beats, Metrics()
         self.policy, self._policy_notes = policy, policy_notes
         self._clock, self._real_clock, self._say = clock, real_clock, say
@@ -79,8 +80,8 @@ class Service:
         """Tick until stopped."""
         self._last_end = self._real_clock.now()
         while not self.stop.is_set():
+            self.wake.clear()  # before the tick: news that comes while it runs hurries the next one
             self.step()
-            self.wake.clear()
             self._clock.wait(self._interval_s, until=self._is_hurried)
 
     def step(self) -> None:
@@ -91,6 +92,7 @@ class Service:
             self._keep(record, tick_s=(self._real_clock.now() - began).total_seconds())
             self.failure, self.failures = "", 0
             self._last_end = self._real_clock.now()
+            self._beat(self._last_end)
         except Exception as trouble:  # noqa: BLE001 - the loop outlives any tick; the failure is counted and shown
             self._failed(trouble)
 

@@ -21,6 +21,7 @@ class Settings:
     start: datetime | None = None
     faults: Path | None = None  # a script of trouble for the simulated site
     tick_s: float = TICK_S
+    heartbeat: Path | None = None  # a file that rented nodes can see
     rents_for_real: bool = False  # a simulated queue may rent real machines
 
     @property

@@ -31,6 +31,9 @@ def run(
     start: Annotated[str | None, typer.Option(help="the site's first instant, ISO 8601; now if none is given")] = None,
     faults: Annotated[Path | None, typer.Option(help="YAML script of trouble for the simulated site")] = None,
     tick: Annotated[float, typer.Option(min=1.0, help="seconds of the site's time between two ticks")] = 60.0,
+    heartbeat: Annotated[
+        Path | None, typer.Option(help="file that rented nodes can see; idle ones end themselves when it grows old")
+    ] = None,
     rent_for_real: Annotated[
         bool, typer.Option("--rent-for-real", help="let the simulated queue rent real machines: it costs money")
     ] = False,
@@ -55,6 +58,7 @@ def run(
         start=instant("--start", start) if start else None,
         faults=faults,
         tick_s=tick,
+        heartbeat=heartbeat,
         rents_for_real=rent_for_real,
     )
     listener = _listen(port)

@@ -166,3 +166,31 @@ def test_books_that_cannot_be_written_do_not_stop_the_ticks(desk):
     health = desk.service.health()
     assert not health.ok
     assert any("free space" in line for line in health.trouble)
+
+
+def test_news_that_comes_while_a_tick_runs_hurries_the_next_one(tmp_path):
+    """From a notice to the cordon must be seconds, whatever the pause between two ticks."""
+    desk = Desk(tmp_path)
+    began, tick = [], desk.service.controller.tick
+
+    def ticking():
+        began.append(desk.site.clock.now())
+        if len(began) == 1:
+            desk.service.wake.set()  # a notice, after the snapshot was taken
+        if len(began) == 3:
+            desk.service.stop.set()
+        return tick()
+
+    desk.service.controller.tick = ticking
+    desk.service.run()
+    assert began[1] - began[0] < timedelta(seconds=60)
+    assert began[2] - began[1] >= timedelta(seconds=60)
+
+
+def test_every_tick_that_ended_well_is_a_heartbeat_and_a_broken_one_is_not(tmp_path):
+    desk, beats = Desk(tmp_path), []
+    desk.service._beat = beats.append
+    desk.steps(2)
+    desk.break_ticks(KeyError("x"))
+    desk.steps(1)
+    assert len(beats) == 2
