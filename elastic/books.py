@@ -65,7 +65,7 @@ class Books:
         at = record.snapshot.at
         if not self.points or at - self.points[-1].at >= POINT_EVERY:
             self.points.append(figures(record))
-        self._count_day(record, state)
+        self._count_day(record, state, policy)
         if record.snapshot.trouble("cluster:"):
             return
         hour = at.replace(minute=0, second=0, microsecond=0)
@@ -106,13 +106,14 @@ class Books:
         """The newest model."""
         return self._runtimes
 
-    def _count_day(self, record: Record, state: ControllerState) -> None:
+    def _count_day(self, record: Record, state: ControllerState, policy: Policy) -> None:
         day = f"{record.snapshot.at:%Y-%m-%d}"
         if self.day.day != day:
             if self.day.day:
                 self.write_down()
             self.day = self._day(day)
-        self.day = add_tick(self.day, record, state.spend)
+        price = policy.money.onprem_usd_per_gpu_hour
+        self.day = add_tick(self.day, record, state.spend, onprem_usd_per_gpu_hour=price)
 
     def _day(self, day: str) -> Day:
         """A day's sums so far: from the ledger where an earlier run watched a part of it."""

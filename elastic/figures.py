@@ -74,6 +74,8 @@ class Day:
     team_usd: dict[str, float] = field(default_factory=dict)
     peak_gpus: int = 0
     peak_at: datetime | None = None
+    peak_excess_gpus: int = 0
+    onprem_usd_per_gpu_hour: float = 0.0  # of the policy that held last; 0: it does not tell
     nodes_launched: int = 0
     nodes_returned: int = 0
     moves: int = 0
@@ -97,7 +99,7 @@ class Day:
         return None
 
 
-def add_tick(day: Day, record: Record, spend: Spend) -> Day:
+def add_tick(day: Day, record: Record, spend: Spend, *, onprem_usd_per_gpu_hour: float = 0.0) -> Day:
     """The day with one more tick. Sums run from the tick before (a left sum); waits are those of jobs that started
     since then."""
     now = figures(record)
@@ -124,6 +126,8 @@ def add_tick(day: Day, record: Record, spend: Spend) -> Day:
         team_usd=dict(spend.team_usd_day) if spend.day == day.day else day.team_usd,
         peak_gpus=now.demand_gpus if peak else day.peak_gpus,
         peak_at=now.at if peak else day.peak_at,
+        peak_excess_gpus=max(day.peak_excess_gpus, now.excess_gpus),
+        onprem_usd_per_gpu_hour=onprem_usd_per_gpu_hour,
         nodes_launched=day.nodes_launched + sum(len(o.instances) for o in record.outcomes),
         nodes_returned=day.nodes_returned + sum(isinstance(a, Terminate) for a in acted),
         moves=day.moves + sum(isinstance(a, Move) for a in acted),

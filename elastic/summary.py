@@ -9,7 +9,8 @@ from typing import Any
 from elastic.figures import WAIT_EDGES_MIN, Day
 
 # What the spend is held against. Each is a way a desk could have run the same demand.
-EXCESS_ON_DEMAND = "every GPU of demand above the site rented at once, on demand"
+BURST_AT_ONCE = "burst at once: every GPU of demand above the site rented when its job was submitted, on demand"
+BOUGHT_PEAK = "bought peak capacity: the day's highest demand above the site owned in the watched hours, on-prem price"
 SAME_ON_DEMAND = "the same rented machines, on demand"
 
 
@@ -25,12 +26,13 @@ def summary_dict(day: Day) -> dict[str, Any]:
 
 
 def avoided_usd(day: Day) -> dict[str, float | None]:
-    """By counterfactual; None where no on-demand price was known for a part of the day."""
-    if day.unpriced_gpu_h > 0:
-        return {EXCESS_ON_DEMAND: None, SAME_ON_DEMAND: None}
+    """By counterfactual; None where a price that it rests on was not known for a part of the day."""
+    priced = day.unpriced_gpu_h == 0
+    onprem = day.onprem_usd_per_gpu_hour
     return {
-        EXCESS_ON_DEMAND: day.excess_usd_on_demand - day.usd,
-        SAME_ON_DEMAND: day.rented_usd_on_demand - day.usd,
+        BURST_AT_ONCE: day.excess_usd_on_demand - day.usd if priced else None,
+        SAME_ON_DEMAND: day.rented_usd_on_demand - day.usd if priced else None,
+        BOUGHT_PEAK: day.peak_excess_gpus * onprem * day.watched_h - day.usd if onprem else None,
     }
 
 
@@ -77,5 +79,5 @@ def _teams(day: Day) -> str:
 
 def _amount(usd: float | None) -> str:
     if usd is None:
-        return "not known (no on-demand price)"
+        return "not known (no price)"
     return f"{usd:.2f} USD" if usd >= 0 else f"-{-usd:.2f} USD (it cost more)"
