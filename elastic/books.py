@@ -4,10 +4,12 @@ Fed with every record; written to the ledger once an hour of the site's time and
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
 
+from elastic.costs import Meter
+from elastic.costs_at_once import BurstAtOnce
 from elastic.figures import Day, Figures, add_tick, figures
 from elastic.ledger_books import LedgerBooks
 from elastic.ledger_port import LedgerError
@@ -42,6 +44,9 @@ class Books:
         self._running: dict[str, _Running] = {}
         self._hour: datetime | None = None
         self._highest: dict[str, float] = {}
+        self._meter: Meter | None = None
+        self._at_once = BurstAtOnce()
+        self._costs_hour: datetime | None = None
         self.day = Day(day="")
         self.points: deque[Figures] = deque(maxlen=KEPT_POINTS)
         self.trouble = ""
@@ -65,10 +70,11 @@ class Books:
         at = record.snapshot.at
         if not self.points or at - self.points[-1].at >= POINT_EVERY:
             self.points.append(figures(record))
+        hour = at.replace(minute=0, second=0, microsecond=0)
+        self._count_costs(record, state, hour)
         self._count_day(record, state, policy)
         if record.snapshot.trouble("cluster:"):
             return
-        hour = at.replace(minute=0, second=0, microsecond=0)
         if self._hour is not None and hour != self._hour:
             self.write_down()
             self._highest = {}
@@ -80,12 +86,13 @@ class Books:
         self._learn(record)
 
     def write_down(self) -> None:
-        """The current hour and day into the ledger; trouble is kept for the page and tried again an hour later."""
+        """The hour, day and costs into the ledger; trouble is kept for the page and tried again an hour later."""
         try:
             if self._hour is not None:
                 self._books.put_demand(self._hour, self._highest)
             if self.day.day:
                 self._books.put_day(self.day)
+            self._write_costs()
             self.trouble = ""
         except LedgerError as trouble:
             self.trouble = str(trouble)
@@ -106,14 +113,59 @@ class Books:
         """The newest model."""
         return self._runtimes
 
+    def _count_costs(self, record: Record, state: ControllerState, hour: datetime) -> None:
+        """Charge the rented machines, also while the queue cannot be read; written once an hour. A ledger that does not
+        tell how far costs are written charges nothing yet: the time is charged when it does."""
+        snapshot = record.snapshot
+        try:
+            if self._meter is None:
+                self._meter = self._new_meter(f"{snapshot.at:%Y-%m-%d}")
+            self._meter.add(snapshot, guard=record.guard, last_good=state.prices)
+            if self._costs_hour not in (None, hour):
+                self._write_costs()
+        except LedgerError as trouble:
+            self.trouble = str(trouble)
+        self._costs_hour = hour
+
+    def _new_meter(self, day: str) -> Meter:
+        return Meter(self._books.costs.mark(), days={day: self._books.costs.usd_by_team(day)})
+
+    def _write_costs(self) -> None:
+        """What is pending, with its mark; days that are over and got more are told again."""
+        meter = self._meter
+        if meter is None or meter.until is None:
+            return
+        days = {key.day for key in meter.pending}
+        self._books.costs.add(meter.pending, until=meter.until)
+        meter.written()
+        for day in days - {self.day.day, f"{meter.until:%Y-%m-%d}"}:
+            kept = self._books.day(day)
+            if kept is not None:
+                team_usd = self._books.costs.usd_by_team(day)
+                self._books.put_day(replace(kept, usd=sum(team_usd.values()), team_usd=team_usd))
+
     def _count_day(self, record: Record, state: ControllerState, policy: Policy) -> None:
         day = f"{record.snapshot.at:%Y-%m-%d}"
         if self.day.day != day:
             if self.day.day:
-                self.write_down()
+                self._end_day()
             self.day = self._day(day)
-        price = policy.money.onprem_usd_per_gpu_hour
-        self.day = add_tick(self.day, record, state.spend, onprem_usd_per_gpu_hour=price)
+        whole = not record.snapshot.trouble("cluster:")
+        team_usd = self._meter.usd_by_team(day) if self._meter else state.spend.team_usd_day
+        self.day = add_tick(
+            self.day,
+            record,
+            team_usd,
+            at_once_gpu_h=self._at_once.gpu_hours(record.snapshot, policy) if whole else 0.0,
+            onprem_usd_per_gpu_hour=policy.money.onprem_usd_per_gpu_hour,
+        )
+
+    def _end_day(self) -> None:
+        """The day that is over, with the cost up to its midnight."""
+        if self._meter is not None:
+            team_usd = dict(self._meter.usd_by_team(self.day.day))
+            self.day = replace(self.day, usd=sum(team_usd.values()), team_usd=team_usd)
+        self.write_down()
 
     def _day(self, day: str) -> Day:
         """A day's sums so far: from the ledger where an earlier run watched a part of it."""

@@ -1,6 +1,7 @@
 """Figures of a tick and of a day: demand, supply, waits, money. What the hourly line, the page, the metrics and the
 daily summary show is counted here, once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import ceil
@@ -69,6 +70,8 @@ class Day:
     excess_gpu_h: float = 0.0
     excess_usd_on_demand: float = 0.0
     rented_usd_on_demand: float = 0.0
+    at_once_gpu_h: float = 0.0  # what bursting at once would have rented: see `costs_at_once`
+    at_once_usd_on_demand: float = 0.0
     unpriced_gpu_h: float = 0.0  # of the excess, while no on-demand price was known
     usd: float = 0.0
     team_usd: dict[str, float] = field(default_factory=dict)
@@ -99,9 +102,17 @@ class Day:
         return None
 
 
-def add_tick(day: Day, record: Record, spend: Spend, *, onprem_usd_per_gpu_hour: float = 0.0) -> Day:
+def add_tick(
+    day: Day,
+    record: Record,
+    team_usd: Mapping[str, float],
+    *,
+    at_once_gpu_h: float = 0.0,
+    onprem_usd_per_gpu_hour: float = 0.0,
+) -> Day:
     """The day with one more tick. Sums run from the tick before (a left sum); waits are those of jobs that started
-    since then."""
+    since then. `team_usd` is what the day has cost so far by team, `at_once_gpu_h` what bursting at once would have
+    rented since the tick before."""
     now = figures(record)
     since = day.until
     hours = (now.at - since) / timedelta(hours=1) if since is not None and now.at - since <= LONGEST_STEP else 0.0
@@ -121,9 +132,11 @@ def add_tick(day: Day, record: Record, spend: Spend, *, onprem_usd_per_gpu_hour:
         excess_gpu_h=day.excess_gpu_h + now.excess_gpus * hours,
         excess_usd_on_demand=day.excess_usd_on_demand + now.excess_gpus * hours * (price or 0.0),
         rented_usd_on_demand=day.rented_usd_on_demand + now.rented_gpus * hours * (price or 0.0),
-        unpriced_gpu_h=day.unpriced_gpu_h + (now.excess_gpus * hours if price is None else 0.0),
-        usd=spend.usd_day if spend.day == day.day else day.usd,
-        team_usd=dict(spend.team_usd_day) if spend.day == day.day else day.team_usd,
+        unpriced_gpu_h=day.unpriced_gpu_h + (now.excess_gpus * hours + at_once_gpu_h if price is None else 0.0),
+        at_once_gpu_h=day.at_once_gpu_h + at_once_gpu_h,
+        at_once_usd_on_demand=day.at_once_usd_on_demand + at_once_gpu_h * (price or 0.0),
+        usd=sum(team_usd.values()),
+        team_usd=dict(team_usd),
         peak_gpus=now.demand_gpus if peak else day.peak_gpus,
         peak_at=now.at if peak else day.peak_at,
         peak_excess_gpus=max(day.peak_excess_gpus, now.excess_gpus),

@@ -9,6 +9,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from pydantic import TypeAdapter, ValidationError
 
+from elastic.costs_ledger import CostsLedger
 from elastic.figures import Day
 from elastic.ledger import SqlLedger
 from elastic.ledger_engine import reading, writing
@@ -23,6 +24,7 @@ class LedgerBooks:
 
     def __init__(self, ledger: SqlLedger) -> None:
         self._engine = ledger.engine
+        self.costs = CostsLedger(ledger.engine)
 
     def put_demand(self, hour: datetime, gpus: Mapping[str, float]) -> None:
         """The highest demand of an hour by key; a lower figure never replaces a higher one."""

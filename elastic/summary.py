@@ -9,7 +9,8 @@ from typing import Any
 from elastic.figures import WAIT_EDGES_MIN, Day
 
 # What the spend is held against. Each is a way a desk could have run the same demand.
-BURST_AT_ONCE = "burst at once: every GPU of demand above the site rented when its job was submitted, on demand"
+EXCESS_ON_DEMAND = "every GPU of demand above the site, while it was wanted, on demand, without boots"
+BURST_AT_ONCE = "burst at once: every job that found the site full rented for when submitted, on demand, boots included"
 BOUGHT_PEAK = "bought peak capacity: the day's highest demand above the site owned in the watched hours, on-prem price"
 SAME_ON_DEMAND = "the same rented machines, on demand"
 
@@ -30,7 +31,8 @@ def avoided_usd(day: Day) -> dict[str, float | None]:
     priced = day.unpriced_gpu_h == 0
     onprem = day.onprem_usd_per_gpu_hour
     return {
-        BURST_AT_ONCE: day.excess_usd_on_demand - day.usd if priced else None,
+        EXCESS_ON_DEMAND: day.excess_usd_on_demand - day.usd if priced else None,
+        BURST_AT_ONCE: day.at_once_usd_on_demand - day.usd if priced else None,
         SAME_ON_DEMAND: day.rented_usd_on_demand - day.usd if priced else None,
         BOUGHT_PEAK: day.peak_excess_gpus * onprem * day.watched_h - day.usd if onprem else None,
     }

@@ -5,7 +5,7 @@ A value that an adapter could not read is None, never a guess: None is "unknown"
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 
 
@@ -264,3 +264,23 @@ class LaunchReply:
 
     instances: tuple[Instance, ...]
     failures: tuple[OfferingFailure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BilledDay:
+    """What a cloud billed for the machines of this controller on one UTC day. `by_usage` are the cloud's own usage
+    types, dearest first; `compute` names those that are machines themselves. `is_final` False: the cloud still counts.
+    """
+
+    cloud: str
+    day: date
+    usd: float
+    by_usage: tuple[tuple[str, float], ...] = ()
+    compute: frozenset[str] = frozenset()
+    is_final: bool = True
+    source: str = ""
+
+    @property
+    def compute_usd(self) -> float:
+        """Of it, machines."""
+        return sum(usd for kind, usd in self.by_usage if kind in self.compute)
