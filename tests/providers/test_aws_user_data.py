@@ -8,6 +8,7 @@ import re
 from base64 import b64decode
 from importlib import resources
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
@@ -48,7 +49,11 @@ def agent_in(text):
 
 
 def source_of_the_agent():
-    return resources.files("providers.aws").joinpath("node", "elastic_node.py").read_text()
+    return bundled("elastic_node.py")
+
+
+def bundled(name):
+    return resources.files("providers.aws").joinpath("node", name).read_text()
 
 
 @pytest.mark.parametrize("template", BUNDLED)
@@ -98,9 +103,21 @@ def test_each_cluster_has_commands_that_see_jobs_and_drain_and_a_policy_may_repl
     other = settings_in(text_of(template, JOBS_COMMAND="squeue -w 'x'", WARN_COMMAND="", REBALANCE_COMMAND="true"))
     assert (other["jobs_command"], other["warn_command"], other["rebalance_command"]) == ("squeue -w 'x'", "", "true")
     assert other["drain_command"] == known["drain_command"]
+    assert set(other) <= set(defaults())
+
+
+def defaults():
     agent = ast.parse(source_of_the_agent())
     table = next(n.value for n in agent.body if isinstance(n, ast.Assign) and n.targets[0].id == "SETTINGS")
-    assert set(other) <= set(ast.literal_eval(table))
+    return ast.literal_eval(table)
+
+
+def test_the_readme_names_every_setting_with_its_default_and_every_value():
+    readme = (Path(__file__).parents[2] / "deploy" / "node" / "README.md").read_text()
+    told = {key: json.loads(value) for key, value in re.findall(r"^\| `([a-z_]+)` \| `([^`]*)` \|", readme, re.M)}
+    assert told == defaults()
+    asked = {name for file in BUNDLED.values() for name in re.findall(r"@{(\w+)}", bundled(file))}
+    assert {name for name in asked - {"START"} if f"`{name}`" not in readme and f"@{{{name}}}" not in readme} == set()
 
 
 def test_the_text_for_eks_is_a_script_beside_a_node_config():
