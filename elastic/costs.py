@@ -92,8 +92,8 @@ class Meter:
 
     def add(self, snapshot: Snapshot, *, guard: Guard, last_good: Mapping[str, float]) -> None:
         """One more tick. Time that does not run forward is not charged."""
-        at, last = snapshot.at, self.until or self.mark
-        if last is not None and at <= last:
+        at = snapshot.at
+        if (self.until is not None and at <= self.until) or (self.mark is not None and at < self.mark):
             return
         if self._watched_from is None:
             self._watched_from, self.mark = at, self.mark or at

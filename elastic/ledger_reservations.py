@@ -9,7 +9,8 @@ price that holds then. It is closed by
 - a whole listing with none alive and none in flight, once an outcome told what came, or `UNKNOWN_S` after it was
   opened (an answer that never came; a launch of another process).
 
-Machines that are alive without a reservation (adopted, or listed again) are given one.
+Machines that are alive without a reservation (adopted, or listed again) are given one. All this happens when a tick is
+written: what ended since the tick before is free for launches of the next one.
 """
 
 from collections.abc import Iterable, Mapping
