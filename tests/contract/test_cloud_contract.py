@@ -53,7 +53,7 @@ def test_a_launch_carries_its_token_pool_and_team_as_facts_of_its_machines(stand
 def test_the_same_token_again_brings_the_same_machines_and_never_more(stand):
     first = ask(stand, 2)
     again = ask(stand, 2)
-    assert [i.id for i in again.instances] == [i.id for i in first.instances]
+    assert {i.id for i in again.instances} == {i.id for i in first.instances}
     assert len(alive(stand)) == 2
 
 
