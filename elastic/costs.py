@@ -16,7 +16,8 @@ from providers.facts import Instance, InstanceState, Job, JobState, Node, NodeSt
 
 MIN_BILLED = timedelta(seconds=60)  # of an instance, however short it lived (EC2 billing by the second)
 LONGEST_STEP = timedelta(minutes=30)  # a longer gap between ticks was not watched (as in `figures`)
-KEEP_GONE = timedelta(hours=1)  # a machine that no listing shows may come back into one for so long
+# A machine that no listing shows may come back into one; until when it was charged is known for so long.
+KEEP_GONE = timedelta(days=2)
 MOST_KEYS = 20_000  # rows kept until they are written; beyond that jobs are not told apart
 MORE_JOBS = "(more jobs)"
 KEEP_DAYS = 3  # sums by team of the newest days
@@ -91,8 +92,11 @@ class Meter:
     _guessed: set[str] = field(default_factory=set)  # sources whose prices are estimates
 
     def add(self, snapshot: Snapshot, *, guard: Guard, last_good: Mapping[str, float]) -> None:
-        """One more tick. Time that does not run forward is not charged."""
+        """One more tick. Time that does not run forward is not charged; nor is anything on an old listing: the next
+        whole one tells what became of the machines, and charges up to then."""
         at = snapshot.at
+        if snapshot.trouble("cloud:"):
+            return
         if (self.until is not None and at <= self.until) or (self.mark is not None and at < self.mark):
             return
         if self._watched_from is None:

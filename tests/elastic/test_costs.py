@@ -12,6 +12,7 @@ from elastic.ledger import SqlLedger
 from elastic.ledger_books import LedgerBooks
 from elastic.planning.cost import ASSUMED, LAST_GOOD, NO_PRICE
 from elastic.planning.policy import Guard
+from elastic.planning.snapshot import Reading
 from providers.facts import CapacityType, InstanceState, NodeState
 from tests.builders import NOW, a_node, a_snapshot, an_instance, an_offering, running
 from tests.builders_site import Site, a_sim_job
@@ -49,6 +50,26 @@ def by(meter, *fields):
 
 def seconds(meter):
     return sum(cost.seconds for cost in meter.pending.values())
+
+
+def test_a_machine_that_comes_back_into_the_listings_after_hours_is_not_charged_twice():
+    machine = an_instance("i")
+    there = [seen(n * 600, machine) for n in range(31)]
+    hidden = [seen(18_000 + n * 600) for n in range(1, 11)]
+    meter = metered(*there, *hidden, seen(24_600, machine))
+    assert seconds(meter) <= 24_600
+    assert total(meter.pending.items()).usd <= 4.0 * 24_600 / 3600 + 1e-9
+
+
+def test_nothing_is_charged_on_an_old_listing_and_the_next_whole_one_says_when_a_machine_ended():
+    """F007: the cost stops when the machine does, also during an outage of the listing."""
+    machine = an_instance("i")
+    trouble = (Reading(source="cloud:sim", read_at=at(600), error="unreachable: down"),)
+    old = [replace(seen(n * 60, machine), readings=trouble) for n in range(11, 60)]
+    ended = replace(machine, state=InstanceState.TERMINATED, terminated_at=at(720))
+    meter = metered(*[seen(n * 60, machine) for n in range(11)], *old, seen(3600, ended))
+    assert seconds(meter) == 720
+    assert total(meter.pending.items()).usd == pytest.approx(4.0 * 720 / 3600)
 
 
 def test_a_machine_costs_the_price_of_each_reading_since_the_reading_before():
