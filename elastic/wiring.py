@@ -13,7 +13,7 @@ from providers.facts import CapacityType
 from providers.ports import Clock, Ports
 from providers.sim.adapters import PacedClock, SimCloud, SimCluster, site_world
 from providers.sim.caches import CacheSpec, SimCaches
-from providers.sim.cloud import Market, SimulatedCloud
+from providers.sim.cloud import SimulatedCloud
 from providers.sim.jobs import SimJob
 from providers.sim.script import ScriptError as ScriptError
 from providers.sim.script import play_script, read_script
@@ -86,7 +86,7 @@ def simulated_site(
     home = pools[0][0]
     world = site_world(_desk_jobs(policy, home, start, seed, scale), start_s=start.timestamp(), pools=pools)
     clock = PacedClock(world, SystemClock(), speed=speed)
-    real = real_clouds(policy, clock, world, woken=woken, rents_for_real=rents_for_real)
+    real = real_clouds(policy, clock, world, woken=woken, speed=speed, rents_for_real=rents_for_real)
     simulated = {
         name: SimulatedCloud(world, [_as_in_life(m) for m in markets_of(policy, cloud=name)], name=name, seed=seed)
         for name in _simulated_names(policy)

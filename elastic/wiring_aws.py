@@ -48,7 +48,7 @@ class SiteError(Exception):
 
 
 def real_clouds(
-    policy: Policy, clock: Clock, world: World, *, woken: Callable[[], None], rents_for_real: bool
+    policy: Policy, clock: Clock, world: World, *, woken: Callable[[], None], speed: float, rents_for_real: bool
 ) -> dict[str, RealCloud]:
     """The clouds of a policy that are not simulated, by name. SiteError where a simulated queue would rent real
     machines without somebody having said so, or where user data or a package is missing."""
@@ -61,6 +61,8 @@ def real_clouds(
                 f"clouds.{name} rents real machines, and the queue is simulated: use `mode: advise` for a dry run,"
                 " `kind: aws-like` to try it for nothing, or --rent-for-real if you mean it"
             )
+        if cloud.kind == AWS and speed != 1.0:
+            raise SiteError(f"clouds.{name} runs in real time: use --speed 1 (and --tick 10)")
         try:
             made[name] = _real_cloud(policy, name, clock, world, woken)
         except (ValueError, MissingMoto, OSError) as trouble:
