@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.node import programs
-from tests.real.node.processes import Processes
+from tests.real.node.processes import OldClock, Processes
 
 FIRST_RUN_LIMIT_S = 900  # the first test of a machine waits for downloads and a build
 
@@ -39,3 +39,11 @@ def alone(tmp_path: Path) -> Iterator[Processes]:
     processes = Processes(tmp_path)
     yield processes
     processes.end()
+
+
+@pytest.fixture
+def old_clock() -> Iterator[OldClock]:
+    """A metadata service whose answers and clock a test decides."""
+    server = OldClock()
+    yield server
+    server.stop()

@@ -5,14 +5,18 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 AGENT = Path(__file__).parents[3] / "providers" / "aws" / "node" / "elastic_node.py"
 ENDS_AT_PATH = "/latest/meta-data/tags/instance/elastic:ends-at"
+NOTICE_PATH = "/latest/meta-data/spot/instance-action"
+BEATING = "n=$(cat beats 2>/dev/null || echo 1); echo $((n + 1)) > beats; echo $n"  # another one at each look
 WAIT_S = 20.0  # for what should come at once: the machine may be busy
 FAR_S = 9e7  # a lease that no uptime of a test machine reaches
 INTERVAL_S = 0.1
@@ -38,6 +42,12 @@ def free_port() -> int:
 def _answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_for_looks(folder: Path, number: int) -> None:
+    """Until an agent whose heartbeat command is BEATING looked so often."""
+    path = folder / "beats"
+    until(lambda: path.exists() and int(path.read_text() or 0) > number, f"{number} looks at the heartbeat")
 
 
 class Processes:
@@ -86,6 +96,47 @@ class Processes:
         (programs / "systemctl").write_text(f'#!/bin/sh\necho "$*" >> {self.folder}/systemctl\n')
         (programs / "systemctl").chmod(0o755)
         return programs
+
+
+class OldClock(ThreadingHTTPServer):
+    """A metadata service in 2001 whose answers a test changes as it likes. Takes the newest token only."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _OldClockAnswers)
+        self.answers: dict[str, str] = {}
+        self.tokens = 1  # one more makes those given out before void
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _OldClockAnswers(BaseHTTPRequestHandler):
+    server: OldClock
+
+    def do_PUT(self) -> None:
+        self._say(f"token-{self.server.tokens}")
+
+    def do_GET(self) -> None:
+        if self.headers["X-aws-ec2-metadata-token"] != f"token-{self.server.tokens}":
+            self.send_error(401)
+        elif self.path not in self.server.answers:
+            self.send_error(404)
+        else:
+            self._say(self.server.answers[self.path])
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return "Wed, 03 Jan 2001 12:00:00 GMT"
+
+    def log_message(self, format: str, *words: object) -> None:
+        return
+
+    def _say(self, text: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
 
 
 class AgentProcess:

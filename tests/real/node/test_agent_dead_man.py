@@ -2,19 +2,15 @@
 
 import json
 import os
-import threading
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.real.node.processes import ENDS_AT_PATH, FAR_S, free_port, until
+from tests.real.node.processes import BEATING, ENDS_AT_PATH, FAR_S, free_port, until, wait_for_looks
 
 OLD = "2026-11-30T08:00:00+00:00"
 RUNNING, NONE, UNKNOWN = "echo 4711", "true", "echo 4711 && false"
-BEATING = "n=$(cat beats 2>/dev/null || echo 1); echo $((n + 1)) > beats; echo $n"  # another one at each look
 LIMIT_S, LOOKS = 0.3, 5
 
 
@@ -54,14 +50,9 @@ def test_a_job_that_starts_between_two_looks_keeps_the_node_on(alone):
 def test_a_heartbeat_that_moves_keeps_an_idle_node_on_whatever_time_it_tells(alone):
     agent = alone.agent(free_port(), jobs_command=NONE, heartbeat_command=BEATING, heartbeat_limit_s=LIMIT_S)
     agent.says("started")
-    wait_for_beats(alone.folder, 20)  # seconds after 1970 each, and long after the limit
+    wait_for_looks(alone.folder, 20)  # seconds after 1970 each, and long after the limit
     assert agent.lines("heartbeat_old") == []
     assert agent.times("power_off") == 0
-
-
-def wait_for_beats(folder, number):
-    path = folder / "beats"
-    until(lambda: path.exists() and int(path.read_text() or 0) > number, f"{number} looks at the heartbeat")
 
 
 def test_an_old_heartbeat_that_moves_again_is_believed(alone):
@@ -162,51 +153,18 @@ def in_s(seconds):
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds")  # noqa: TID251
 
 
-class Tags(BaseHTTPRequestHandler):
-    """A metadata service with a clock of its own: in 2001."""
-
-    ends_at = ""
-
-    def do_PUT(self):
-        self._say("token")
-
-    def do_GET(self):
-        self._say(self.ends_at) if self.path == ENDS_AT_PATH else self.send_error(404)
-
-    def date_time_string(self, timestamp=None):
-        return "Wed, 03 Jan 2001 12:00:00 GMT"
-
-    def _say(self, text):
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *words):
-        pass
-
-
-@pytest.fixture
-def service_in_2001() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Tags)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
 @pytest.mark.parametrize(("ends_at", "ends"), [("2001-01-04T12:00:00Z", 0), ("2001-01-03T11:59:59+00:00", 1)])
-def test_the_lease_ends_by_the_clouds_clock_however_wrong_the_nodes_own_is(alone, service_in_2001, ends_at, ends):
-    Tags.ends_at = ends_at
-    agent = alone.agent(service_in_2001.server_port, "--once")
+def test_the_lease_ends_by_the_clouds_clock_however_wrong_the_nodes_own_is(alone, old_clock, ends_at, ends):
+    old_clock.answers[ENDS_AT_PATH] = ends_at
+    agent = alone.agent(old_clock.server_port, "--once")
     assert agent.ended() == 0
     assert agent.times("power_off") == ends
 
 
 @pytest.mark.parametrize("text", ["tomorrow", "nan", "inf", "-"])
-def test_a_tag_that_is_no_time_is_told_and_changes_nothing(alone, service_in_2001, text):
-    Tags.ends_at = text
-    agent = alone.agent(service_in_2001.server_port, "--once")
+def test_a_tag_that_is_no_time_is_told_and_changes_nothing(alone, old_clock, text):
+    old_clock.answers[ENDS_AT_PATH] = text
+    agent = alone.agent(old_clock.server_port, "--once")
     assert agent.ended() == 0
     assert agent.lines("lease_unreadable")[0]["text"] == text
     assert agent.times("power_off") == 0

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.real.node.processes import free_port, until
+from tests.real.node.processes import BEATING, NOTICE_PATH, free_port, until, wait_for_looks
 
 SOON, NEVER = "1", "3600"  # seconds after the start of the service
 
@@ -63,12 +63,37 @@ def test_an_agent_that_starts_again_does_not_warn_again(cloud):
 
 def test_metadata_that_comes_late_is_waited_for_with_few_words(cloud):
     port = free_port()
-    agent = cloud.agent(port)
-    agent.says("metadata_silent")
+    agent = cloud.agent(port, heartbeat_command=BEATING)
+    wait_for_looks(cloud.folder, 12)
+    silent = len(agent.lines("metadata_silent"))
     cloud.metadata(port, "spot", "--mock-delay-sec", "0", "--rebalance-delay-sec", NEVER)
     agent.says("drain_command")
     assert agent.times("warn") == 1
-    assert len(agent.lines("metadata_silent")) <= 4  # of each of the two parts: the first, and one 5 s later
+    assert 2 <= silent <= 6  # of each of the two parts: the first, then after 5 s, 10 s, ...
+
+
+def test_a_notice_whose_time_moves_is_one_and_one_that_was_gone_is_another(alone, old_clock):
+    def looks(notice=None):
+        old_clock.answers = {NOTICE_PATH: notice} if notice else {}
+        agent = alone.agent(old_clock.server_port, "--once")
+        assert agent.ended() == 0
+        return agent.times("drain")
+
+    assert looks('{"action": "terminate", "time": "2001-01-03T12:02:00Z"}') == 1
+    assert looks('{"action":"terminate", "time": "2001-01-03T12:02:09Z"}') == 1
+    assert looks() == 1
+    assert looks("a text that nobody expects") == 2
+    assert looks() == 2
+    assert looks('{"action": "stop", "time": "2001-01-03T13:00:00Z"}') == 3
+
+
+def test_a_token_that_is_refused_is_replaced(alone, old_clock):
+    agent = alone.agent(old_clock.server_port, heartbeat_command=BEATING)
+    wait_for_looks(alone.folder, 3)
+    assert agent.lines("metadata_silent") == []
+    old_clock.tokens += 1
+    old_clock.answers[NOTICE_PATH] = '{"action": "terminate"}'
+    agent.says("drain_command")
 
 
 def test_a_warning_that_hangs_delays_the_drain_by_its_own_limit_and_leaves_nothing_behind(cloud):
