@@ -4,6 +4,7 @@ import typer
 
 from elastic.commands import (
     compare,
+    costs,
     doctor,
     explain,
     forecast,
@@ -32,6 +33,7 @@ app.command("replay")(replay.replay)
 app.command("plan")(plan.plan)
 app.command("explain")(explain.explain)
 app.command("summary")(summary.summary)
+app.command("costs")(costs.costs)
 app.command("nodes")(nodes.nodes)
 app.command("offerings")(offerings.offerings)
 app.command("sweep")(sweep.sweep)

@@ -1,11 +1,12 @@
-"""The slow beats of the service: forecasts, calendar check, daily summary, sweep of old records. Times in the policy's
-zone; `beats` says what becomes of missed and failed runs."""
+"""The slow beats of the service: forecasts, calendar check, daily summary, reconciliation with the clouds' bills, sweep
+of old records. Times in the policy's zone; `beats` says what becomes of missed and failed runs."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from elastic.beats import Beat, Daily, Every
 from elastic.books import Books
+from elastic.costs_bills import Bills, reconcile_due
 from elastic.forecasting import ForecastDesk
 from elastic.ledger import SqlLedger
 from elastic.ledger_books import LedgerBooks
@@ -15,13 +16,20 @@ from forecast.calendar import Calendar
 from forecast.forecaster import Forecasts
 
 CALENDAR_DAYS = 45  # warn this long before a calendar's data ends: time to install the next year's
-MINUTE_OF = {"calendar check": 6 * 60, "daily summary": 10, "sweep": 3 * 60 + 30}
+MINUTE_OF = {"calendar check": 6 * 60, "daily summary": 10, "sweep": 3 * 60 + 30, "reconciliation": 7 * 60}
+KEEP_COSTS_BY_JOB = timedelta(days=92)  # a quarter; older days are kept without their jobs
 
 
 def slow_beats(
-    *, policy: Callable[[], Policy], books: Books, desk: ForecastDesk, ledger: SqlLedger, say: Callable[[str], None]
+    *,
+    policy: Callable[[], Policy],
+    books: Books,
+    desk: ForecastDesk,
+    ledger: SqlLedger,
+    say: Callable[[str], None],
+    bills: Bills | None = None,
 ) -> list[Beat]:
-    """What runs beside the ticks."""
+    """What runs beside the ticks. `bills` tell what a cloud billed for a day; without any nothing is reconciled."""
     zone = policy().time_zone
     kept = LedgerBooks(ledger)
 
@@ -41,7 +49,14 @@ def slow_beats(
         return text
 
     def sweep(now: datetime) -> str:
-        return f"{ledger.prune(now)} old record(s) dropped"
+        merged = kept.costs.merge_jobs(f"{now - KEEP_COSTS_BY_JOB:%Y-%m-%d}")
+        return f"{ledger.prune(now)} old record(s) dropped" + (f", {merged} cost(s) merged" if merged else "")
+
+    def reconciliation(now: datetime) -> str:
+        lines = reconcile_due(now, bills=bills or {}, books=kept)
+        for line in lines:
+            say(line)
+        return "; ".join(lines)
 
     def daily(name: str, run: Callable[[datetime], str], grace: timedelta) -> Beat:
         return Beat(name=name, when=Daily(MINUTE_OF[name], zone), run=run, grace=grace)
@@ -52,6 +67,7 @@ def slow_beats(
         daily("calendar check", calendars, timedelta(hours=12)),
         daily("daily summary", summary, timedelta(hours=20)),
         daily("sweep", sweep, timedelta(hours=20)),
+        *([daily("reconciliation", reconciliation, timedelta(hours=20))] if bills else []),
     ]
 
 

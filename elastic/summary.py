@@ -3,6 +3,7 @@
 Made from a day's sums by the daily beat and by `elastic summary`.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +12,7 @@ from elastic.figures import WAIT_EDGES_MIN, Day
 # What the spend is held against. Each is a way a desk could have run the same demand.
 EXCESS_ON_DEMAND = "every GPU of demand above the site, while it was wanted, on demand, without boots"
 BURST_AT_ONCE = "burst at once: every job that found the site full rented for when submitted, on demand, boots included"
-BOUGHT_PEAK = "bought peak capacity: the day's highest demand above the site owned in the watched hours, on-prem price"
+BOUGHT_PEAK = "bought peak capacity: the highest demand above the site owned in the watched hours, on-prem price"
 SAME_ON_DEMAND = "the same rented machines, on demand"
 
 
@@ -36,6 +37,21 @@ def avoided_usd(day: Day) -> dict[str, float | None]:
         SAME_ON_DEMAND: day.rented_usd_on_demand - day.usd if priced else None,
         BOUGHT_PEAK: day.peak_excess_gpus * onprem * day.watched_h - day.usd if onprem else None,
     }
+
+
+def avoided_usd_over(days: Sequence[Day]) -> dict[str, float | None]:
+    """The same over several days: the peak bought is the highest of all of them."""
+    if not days:
+        return {}
+    of_demand = ("excess_usd_on_demand", "at_once_usd_on_demand", "rented_usd_on_demand", "unpriced_gpu_h")
+    return avoided_usd(
+        Day(
+            day=days[-1].day,
+            peak_excess_gpus=max(d.peak_excess_gpus for d in days),
+            onprem_usd_per_gpu_hour=days[-1].onprem_usd_per_gpu_hour,
+            **{name: sum(getattr(d, name) for d in days) for name in (*of_demand, "watched_h", "usd")},
+        )
+    )
 
 
 def summary_text(day: Day) -> str:
