@@ -20,11 +20,14 @@ from elastic.replay_waits import WaitSpells
 from forecast.forecaster import Forecasts
 from forecast.runtime import RanJob, RuntimeCounts, RuntimeModel
 from providers.facts import CapacityType
-from providers.ports import Ports
+from providers.ports import Cloud, Ports
 from providers.sim.adapters import SimClock, SimCloud, SimCluster, site_world
-from providers.sim.cloud import Market, SimulatedCloud
+from providers.sim.cloud import SimulatedCloud
 from providers.sim.jobs import SimJob
+from providers.sim.market import Market
 from providers.sim.world import World
+
+Rented = Callable[[World], tuple[SimulatedCloud, Cloud]]  # the cloud of a world, and the port the controller gets
 
 TICK_S = 60.0
 # Runtimes are learnt again once a day of simulated time: a day's jobs hardly change months of counts.
@@ -116,22 +119,24 @@ def replay(
     until_s: float | None = None,
     progress: Callable[[float], None] | None = None,
     planner: Planner = make_plan,
+    rented: Rented | None = None,
 ) -> Replay:
     """Play the jobs (sorted by submission) from the first submission to `until_s` (the last one by default).
 
     The site has as many whole nodes as `onprem_gpus` fill. Ticks lie on a grid of 60 s; those at which nothing has
-    happened and no time limit passes are left out, for a plan made then would be empty.
+    happened and no time limit passes are left out, for a plan made then would be empty. `rented` makes another cloud
+    than the one that never runs dry.
     """
     start_s, last_s = jobs[0].submit_s, until_s if until_s is not None else jobs[-1].submit_s
     home, pool = next((n, p) for n, p in policy.pools.items() if p.place == "on-prem")
     nodes = onprem_gpus // pool.gpus_per_node
     shape = (pool.gpus_per_node, pool.gpu_model, pool.cpus_per_node, pool.memory_gib_per_node)
     world = site_world(jobs, start_s=start_s, pools=[(home, nodes, *shape)])
-    cloud = SimulatedCloud(world, markets_of(policy))
+    cloud, port = rented(world) if rented is not None else _never_dry(world, policy)
     learner = _Learner(world)
     ledger = MemoryLedger()
     controller = Controller(
-        Ports(clock=SimClock(world), clusters={pool.cluster: SimCluster(world)}, clouds={"sim": SimCloud(cloud)}),
+        Ports(clock=SimClock(world), clusters={pool.cluster: SimCluster(world)}, clouds={"sim": port}),
         ledger,
         policy=lambda: policy,
         forecasts=learner.forecasts,
@@ -148,6 +153,11 @@ def replay(
     cloud.close_record()
     _close_segments(world)
     return Replay(world=world, ledger=ledger, state=controller.state, ticks=ticks, start_s=start_s, until_s=last_s)
+
+
+def _never_dry(world: World, policy: Policy) -> tuple[SimulatedCloud, Cloud]:
+    cloud = SimulatedCloud(world, markets_of(policy))
+    return cloud, SimCloud(cloud)
 
 
 def _next_tick_s(world: World, record: Record, *, start_s: float, now_s: float) -> float:

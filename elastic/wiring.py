@@ -15,6 +15,7 @@ from providers.sim.adapters import PacedClock, SimCloud, SimCluster, site_world
 from providers.sim.caches import CacheSpec, SimCaches
 from providers.sim.cloud import SimulatedCloud
 from providers.sim.jobs import SimJob
+from providers.sim.market import Market
 from providers.sim.script import ScriptError as ScriptError
 from providers.sim.script import play_script, read_script
 from providers.sim.workload import WorkloadJob, generate_workload

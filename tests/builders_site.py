@@ -11,8 +11,9 @@ from forecast.forecaster import Forecasts
 from providers.facts import CapacityType
 from providers.ports import Ports
 from providers.sim.adapters import SimClock, SimCloud, SimCluster, site_world
-from providers.sim.cloud import Market, SimulatedCloud
+from providers.sim.cloud import SimulatedCloud
 from providers.sim.jobs import SimJob
+from providers.sim.market import Market
 from providers.sim.world import World
 from tests.builders import NOW, a_policy
 

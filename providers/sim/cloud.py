@@ -5,7 +5,7 @@ is back within 30 minutes half of the time, losses come several at once; two min
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log
 from random import Random
 
@@ -24,6 +24,7 @@ from providers.facts import (
     OfferingFailure,
 )
 from providers.sim.faults import Faults
+from providers.sim.market import Market, MarketState
 from providers.sim.record import NAN
 from providers.sim.world import World, instant
 
@@ -33,44 +34,13 @@ CORRELATION = 0.43  # of zones of a region running dry together (capacity-anchor
 DOWN_SPREAD = 1.6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Market:
-    """One offering as the world knows it. `mean_up_s` None: never runs dry. `mean_life_s` None: never interrupted."""
-
-    instance_type: str
-    zone: str
-    capacity_type: CapacityType
-    gpus: int
-    gpu_model: str
-    price_usd_per_hour: float
-    cpus: int = 0
-    memory_gib: float = 0.0
-    boot_s: float = 240.0
-    boot_spread_s: float = 0.0  # up to this much more, uniform
-    boot_failure_share: float = 0.0
-    mean_up_s: float | None = None
-    median_down_s: float = 1800.0
-    dry_loss_share: float = 0.0  # of its spot machines that are taken when it runs dry: losses come together
-    mean_life_s: float | None = None
-    limit_nodes: int | None = None
-
-
-@dataclass(slots=True)
-class _MarketState:
-    market: Market
-    up: bool = True
-    up_since_s: float = 0.0
-    alive: int = 0
-    turns: int = 0  # a turn drawn before the newest one has no effect
-
-
 class SimulatedCloud:
     """Machines of one cloud account in a world."""
 
     def __init__(self, world: World, markets: Sequence[Market], *, name: str = "sim", seed: int = 0) -> None:
         self.world, self.name, self.faults = world, name, Faults()
         self._random = Random(f"{seed}/{name}")
-        self._markets = {self._key(m): _MarketState(m, up_since_s=world.now_s) for m in markets}
+        self._markets = {m.key: MarketState(m, up_since_s=world.now_s) for m in markets}
         self._instances: dict[str, Instance] = {}
         self._by_token: dict[str, tuple[str, ...]] = {}
         self._notices: dict[str, Interruption] = {}
@@ -81,10 +51,6 @@ class SimulatedCloud:
         for state in self._markets.values():
             if state.market.mean_up_s is not None:
                 self._turn_later(state, up=False, delay_s=self._up_s(state.market))
-
-    @staticmethod
-    def _key(market: Market) -> str:
-        return f"{market.instance_type}/{market.zone}/{market.capacity_type.value}"
 
     # Reading
 
@@ -108,7 +74,7 @@ class SimulatedCloud:
             self._offerings = tuple(self._offering(s) for s in self._markets.values())
         return self._offerings
 
-    def _offering(self, state: _MarketState) -> Offering:
+    def _offering(self, state: MarketState) -> Offering:
         market = state.market
         return Offering(
             cloud=self.name,
@@ -122,7 +88,7 @@ class SimulatedCloud:
             price_usd_per_hour=market.price_usd_per_hour * self.faults.price_factor,
             price_source="simulated",
             priced_at=instant(self._priced_s),
-            zone_up_since=instant(state.up_since_s) if state.market.mean_up_s is not None else None,
+            zone_up_since=instant(state.up_since_s) if market.mean_up_s is not None or market.follows_series else None,
         )
 
     def look_again(self) -> None:
@@ -139,7 +105,7 @@ class SimulatedCloud:
         if not request.offerings or request.nodes < 1:
             raise InvalidRequest("a launch needs offerings and at least one node")
         failures: list[OfferingFailure] = []
-        taken: list[_MarketState] = []
+        taken: list[MarketState] = []
         for offering in request.offerings:
             state = self._markets.get(offering.key)
             room = self._room(state)
@@ -158,13 +124,13 @@ class SimulatedCloud:
             self._by_token[request.token] = tuple(i.id for i in instances)
         return LaunchReply(instances=instances, failures=tuple(failures))
 
-    def _room(self, state: _MarketState | None) -> int:
+    def _room(self, state: MarketState | None) -> int:
         if state is None or not state.up:
             return 0
         limit = state.market.limit_nodes
         return 10**9 if limit is None else limit - state.alive
 
-    def _boot(self, request: LaunchRequest, state: _MarketState) -> Instance:
+    def _boot(self, request: LaunchRequest, state: MarketState) -> Instance:
         self._number += 1
         market = state.market
         instance = Instance(
@@ -303,14 +269,14 @@ class SimulatedCloud:
             self.world.at(self.world.now_s + for_s, lambda s=state, n=state.turns: self._turn(s, n, up=True))  # type: ignore[misc]
         return len(found)
 
-    def _turn_later(self, state: _MarketState, *, up: bool, delay_s: float) -> None:
+    def _turn_later(self, state: MarketState, *, up: bool, delay_s: float) -> None:
         number = state.turns
         self.world.at(self.world.now_s + delay_s, lambda: self._turn(state, number, up=up))
 
     def _up_s(self, market: Market) -> float:
         return self._random.expovariate(1 / (market.mean_up_s or 1.0))
 
-    def _turn(self, state: _MarketState, number: int, *, up: bool) -> None:
+    def _turn(self, state: MarketState, number: int, *, up: bool) -> None:
         """A market runs dry or comes back; with one, some of the region's others run dry, for about as long."""
         if state.turns != number:
             return
@@ -329,17 +295,31 @@ class SimulatedCloud:
             self._turn_later(one, up=True, delay_s=down_s * self._random.uniform(0.8, 1.2))
             self._take_some(one.market)
 
-    def _take_some(self, market: Market) -> None:
+    def _take_some(self, market: Market) -> tuple[str, ...]:
         """What runs dry takes machines back as well, several at once."""
         if not market.dry_loss_share or market.capacity_type is not CapacityType.SPOT:
-            return
-        key = self._key(market)
-        mine = [i for i in self._instances.values() if f"{i.instance_type}/{i.zone}/{i.capacity_type.value}" == key]
-        for instance in mine:
-            if self._random.random() < market.dry_loss_share:
-                self.interrupt(instance.id)
+            return ()
+        mine = [i for i in self._instances.values() if i.offering_key == market.key]
+        taken = tuple(i.id for i in mine if self._random.random() < market.dry_loss_share)
+        for instance_id in taken:
+            self.interrupt(instance_id)
+        return taken
 
-    def _change(self, state: _MarketState, *, up: bool) -> None:
+    def set_up(self, key: str, *, up: bool) -> tuple[str, ...]:
+        """A market turns as a given series says; what runs dry takes machines back, which are returned."""
+        state = self._markets[key]
+        if state.up == up:
+            return ()
+        self._change(state, up=up)
+        return () if up else self._take_some(state.market)
+
+    def set_price(self, key: str, usd_per_hour: float) -> None:
+        """A market's price from now on; the next listing shows it."""
+        state = self._markets[key]
+        state.market = replace(state.market, price_usd_per_hour=usd_per_hour)
+        self._priced_s = -1.0
+
+    def _change(self, state: MarketState, *, up: bool) -> None:
         state.up, state.up_since_s, state.turns = up, self.world.now_s, state.turns + 1
         self._priced_s = -1.0
 

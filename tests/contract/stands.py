@@ -13,8 +13,9 @@ from providers.facts import CapacityType, Offering
 from providers.ports import CacheService, Clock, Cloud, Cluster
 from providers.sim.adapters import PacedClock, SimClock, SimCloud, SimCluster, site_world
 from providers.sim.caches import CacheSpec, SimCaches
-from providers.sim.cloud import Market, SimulatedCloud
+from providers.sim.cloud import SimulatedCloud
 from providers.sim.jobs import SimJob
+from providers.sim.market import Market
 from tests.builders import NOW
 from tests.contract.stand_aws import AwsCloudStand
 

@@ -16,8 +16,9 @@ from providers.facts import CapacityType, LaunchReply, LaunchRequest
 from providers.ports import Ports
 from providers.sim.adapters import SimClock, SimCloud, SimCluster, site_world
 from providers.sim.caches import CacheSpec, SimCaches
-from providers.sim.cloud import Market, SimulatedCloud
+from providers.sim.cloud import SimulatedCloud
 from providers.sim.jobs import SimJob
+from providers.sim.market import Market
 from providers.sim.script import play_script, read_script
 from tests.builders import NOW, a_policy
 
