@@ -14,6 +14,7 @@ from providers.facts import BilledDay
 # Cost Explorer shows a day whole one to two days after its end (AWS: updated at least once every 24 hours).
 BILL_LAG = timedelta(hours=48)
 SMALL_SHARE, SMALL_USD = 0.01, 0.5  # a smaller difference needs no cause: rounding, seconds of a start
+UNWATCHED_H = 0.5  # less than this unwatched is a restart or two
 MOST_SOURCES = 3
 
 
@@ -88,7 +89,8 @@ def _of_the_bill(found: Reconciliation, billed: BilledDay) -> Iterable[str]:
 
 
 def _of_ours(found: Reconciliation, ours: Sequence[tuple[CostKey, Cost]], watched_h: float | None) -> Iterable[str]:
-    if watched_h is not None and watched_h < 24 - 0.5:
+    unwatched = watched_h is not None and watched_h < 24 - UNWATCHED_H
+    if watched_h is not None and unwatched:
         yield f"{24 - watched_h:.1f} h of the day were not watched: machines that came and went then are not in ours"
     if found.agrees:
         return
@@ -105,7 +107,7 @@ def _of_ours(found: Reconciliation, ours: Sequence[tuple[CostKey, Cost]], watche
     minimum_usd = sum(c.usd for k, c in ours if k.spent_on == MINIMUM)
     if minimum_usd >= 0.01:
         yield f"{minimum_usd:.2f} USD of ours are minutes begun by machines that lived shorter"
-    yield from _unexplained(found, has_other_cause=bool(estimated or gaps_usd or unpriced_s))
+    yield from _unexplained(found, has_other_cause=bool(unwatched or estimated or gaps_usd or unpriced_s))
 
 
 def _unexplained(found: Reconciliation, *, has_other_cause: bool) -> Iterable[str]:
