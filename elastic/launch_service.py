@@ -114,7 +114,9 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
     )
     woken.call = service.wake.set
     beats.alert = service.say
-    beats.beats = slow_beats(policy=lambda: policy.now, books=books, desk=desk, ledger=ledger, say=service.say)
+    beats.beats = slow_beats(
+        policy=lambda: policy.now, books=books, desk=desk, ledger=ledger, say=service.say, bills=site.bills
+    )
     thread = BeatsThread(lambda: beats.run_due(site_clock.now()))
     return Running(service, ledger, site, began, desk, thread, books)
 

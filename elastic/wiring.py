@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from elastic.planning.policy import Policy
 from elastic.replay import markets_of
 from elastic.wiring_aws import RealCloud, real_clouds
 from elastic.wiring_aws import SiteError as SiteError
 from providers.clock import SystemClock
-from providers.facts import CapacityType
+from providers.facts import BilledDay, CapacityType
 from providers.ports import Clock, Ports
 from providers.sim.adapters import PacedClock, SimCloud, SimCluster, site_world
 from providers.sim.caches import CacheSpec, SimCaches
@@ -57,6 +57,11 @@ class Site:
         """Listen no more."""
         for cloud in self.real.values():
             cloud.stop()
+
+    @property
+    def bills(self) -> dict[str, Callable[[date], BilledDay]]:
+        """What each real cloud billed for a day."""
+        return {name: bill for name, cloud in self.real.items() if (bill := cloud.bill) is not None}
 
     def trouble(self) -> tuple[str, ...]:
         """What a person should know of the clouds: prices that are estimates, a queue that cannot be read."""

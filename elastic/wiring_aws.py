@@ -2,14 +2,17 @@
 account."""
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 from elastic.planning.policy import Cloud, Mode, Policy, Pool
 from providers.aws.account import AwsAccount, NodeShape
+from providers.aws.bill import Bill
 from providers.aws.clients import Boto3Clients, is_loopback
 from providers.aws.cloud import AwsCloud
 from providers.aws.doctor import Check, PoolWish, examine
 from providers.aws.user_data import render
+from providers.facts import BilledDay
 from providers.ports import Clock
 from providers.ports import Cloud as CloudPort
 from providers.sim.aws.like import AwsLike, MissingMoto
@@ -31,6 +34,11 @@ class RealCloud:
         account = self.aws.account
         where = account.endpoint_url or f"AWS {account.region}"
         return f"{where}, owner {account.owner}, controller {account.controller}"
+
+    @property
+    def bill(self) -> Callable[[date], BilledDay] | None:
+        """What the account was billed for a day; None for an AWS on loopback, which bills nobody."""
+        return None if self._like is not None else Bill(self.aws.calls, self.aws.account).day
 
     def start(self) -> None:
         """Listen to its notices."""
