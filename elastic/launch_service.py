@@ -77,8 +77,7 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
     ledger = SqlLedger(settings.url)
     state = ledger.rebuild_state()
     began = _begin(settings, state, now)
-    log = EventLog(settings.data / "elastic.log")
-    log.event("started", at=began.isoformat(), tick=state.tick, ledger=ledger.shown, policy=str(settings.policy))
+    log = _log(settings, ledger, began, tick=state.tick)
     policy = _Watched(settings, began)
     woken = _Later()
     site = _site(settings, policy.now, began, woken=woken)
@@ -119,6 +118,12 @@ def build(settings: Settings, *, say: Callable[[str], None]) -> Running:
     )
     thread = BeatsThread(lambda: beats.run_due(site_clock.now()))
     return Running(service, ledger, site, began, desk, thread, books)
+
+
+def _log(settings: Settings, ledger: SqlLedger, began: datetime, *, tick: int) -> EventLog:
+    log = EventLog(settings.data / "elastic.log")
+    log.event("started", at=began.isoformat(), tick=tick, ledger=ledger.shown, policy=str(settings.policy))
+    return log
 
 
 def _books(ledger: SqlLedger, site: Site) -> Books:

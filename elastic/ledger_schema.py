@@ -22,6 +22,11 @@ def migrate(engine: sa.Engine) -> None:
         found = _revision(connection)
     if found == HEAD:
         return
+    if found and engine.url.query.get("mode") == "ro":
+        raise LedgerError(
+            f"the ledger {shown(engine)} is at schema version {found}, this program asks for {HEAD}: the service"
+            " upgrades it when it starts (`elastic run`); end an older one first"
+        )
     with writing(engine) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))

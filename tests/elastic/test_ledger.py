@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from elastic.ledger import SqlLedger
 from elastic.ledger_port import LedgerError
-from elastic.ledger_reads import find_tick, last_seen, last_texts, ticks_naming
+from elastic.ledger_reads import find_tick, last_seen, last_texts, open_to_read, ticks_naming
 from elastic.ledger_schema import HEAD
 from elastic.ledger_tables import CHECKPOINTS, INTENTS, META, RECORDS
 from elastic.planning.advance import advance
@@ -322,3 +322,15 @@ def test_folding_from_any_saved_middle_gives_the_same(ledger):
         kept = find_tick(ledger, number + 1)
         assert kept is not None
         assert ledger.rebuild_state(before_record=kept.id) == states[number - 1]
+
+
+def test_asking_an_older_ledger_says_who_upgrades_it_and_changes_nothing(tmp_path):
+    file = tmp_path / "ledger.sqlite"
+    ledger = SqlLedger(f"sqlite:///{file}")
+    with ledger.engine.begin() as connection:
+        connection.execute(sa.text("update alembic_version set version_num = '0001'"))
+    ledger.close()
+    before = file.read_bytes()
+    with pytest.raises(LedgerError, match="elastic run"):
+        open_to_read(f"sqlite:///{file}")
+    assert file.read_bytes() == before
