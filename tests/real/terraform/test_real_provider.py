@@ -13,7 +13,7 @@ from moto.server import ThreadedMotoServer
 from tests.real.terraform.conftest import VARIABLES
 from tests.real.terraform.engine import Engine, bare_environment, copied, resources
 
-PLACES = ("~/.terraform.d/plugins", "/usr/local/share/terraform/plugins", "/opt/tf-plugins")
+PLACES = ("~/.terraform.d/plugins", "/usr/local/share/terraform/plugins")
 SERVICES = ("ec2", "sqs", "events", "iam", "sts", "ssm", "s3", "sns", "budgets", "logs")
 # what moto answers as this provider waits for it, without minutes of waiting
 APPLIED = ("module.network", "module.security_groups", "module.node_role", "module.log_group")
