@@ -116,15 +116,17 @@ def main() -> int:
         checkpointable=asked.checkpointable, seed=asked.seed, loss_share=asked.loss_share,
     )  # fmt: skip
     policy = load_policy(default_policy_path().with_name("replay.yaml"), at=asked.week, data_may_end=True)
-    rows = {}
+    rows: dict[str, list[dict[str, float]]] = {}
     for way in ways(policy, traces.zones):
-        if not asked.only or any(part in way.name for part in asked.only.split(",")):
-            rows[way.name] = [_played(week, way, traces, offset, asked.out) for offset in asked.offsets]
-    if asked.format == "json":
-        for name, runs in rows.items():
-            for offset, run in zip(asked.offsets, runs, strict=True):
-                sys.stdout.write(json.dumps({"way": name, "offset_days": offset} | plain(run)) + "\n")
-    else:
+        if asked.only and not any(part in way.name for part in asked.only.split(",")):
+            continue
+        for offset in asked.offsets if way.uses_spot else asked.offsets[:1]:
+            row = _played(week, way, traces, offset, asked.out)
+            rows.setdefault(way.name, []).append(row)
+            if asked.format == "json":
+                sys.stdout.write(json.dumps({"way": way.name, "offset_days": offset} | plain(row)) + "\n")
+                sys.stdout.flush()
+    if asked.format == "text":
         sys.stdout.write(_table(rows))
     return 0
 

@@ -20,6 +20,11 @@ class Way:
     policy: Policy
     view: View | None = None
 
+    @property
+    def uses_spot(self) -> bool:
+        """If not, it is the same under all series."""
+        return any(SPOT in pool.capacity_types for pool in self.policy.pools.values() if pool.place == "burst")
+
 
 class SeenThrough:
     """A cloud of which the controller sees what `view` leaves."""
