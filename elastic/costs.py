@@ -5,7 +5,7 @@ days. A machine costs from its request until it is terminated, by the second and
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -107,7 +107,6 @@ class Meter:
         self._guessed |= {o.price_source for o in snapshot.offerings if o.estimated}
         for instance in snapshot.instances:
             price = held_price(instance, guard=guard, last_good=last_good)
-            price = replace(price, estimated=price.estimated or price.source in self._guessed)
             node = nodes.get(instance.node_id or "")
             self._charge_listed(instance, price, at, node, uses.get(instance.node_id or "", ()), is_gap=is_gap)
         self._charge_gone({i.id for i in snapshot.instances}, at, guard, last_good)
@@ -140,7 +139,7 @@ class Meter:
         unwatched = is_gap or (self._watched_from is not None and begin < self._watched_from)
         span = _Span(
             instance=instance, price=price, begin=begin, end=end, uses=uses, ready_at=_ready_at(instance, node, end),
-            rest=UNWATCHED if unwatched else IDLE, estimated=price.estimated or unwatched,
+            rest=UNWATCHED if unwatched else IDLE, estimated=unwatched or self._is_guess(price),
         )  # fmt: skip
         self._charge(span)
         until = max(begin, end)
@@ -163,8 +162,11 @@ class Meter:
         end = min(at, instance.requested_at + MIN_BILLED)
         if end <= until:
             return until
-        self._charge(_Span(instance, price, until, end, rest=MINIMUM, estimated=price.estimated))
+        self._charge(_Span(instance, price, until, end, rest=MINIMUM, estimated=self._is_guess(price)))
         return end
+
+    def _is_guess(self, price: HeldPrice) -> bool:
+        return price.estimated or price.source in self._guessed
 
     def _charge(self, span: _Span) -> None:
         for day, begin, end in by_day(span.begin, span.end):
@@ -192,7 +194,7 @@ def by_day(begin: datetime, end: datetime) -> Iterator[tuple[str, datetime, date
     while begin < end:
         midnight = begin.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
         stop = min(end, midnight)
-        yield f"{begin:%Y-%m-%d}", begin, stop
+        yield begin.date().isoformat(), begin, stop
         begin = stop
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter, ValidationError
+from sqlalchemy.dialects import postgresql, sqlite
 
 from elastic.costs import Cost, CostKey
 from elastic.ledger_engine import reading, writing
@@ -33,8 +34,7 @@ class CostsLedger:
     def add(self, costs: Mapping[CostKey, Cost], *, until: datetime) -> None:
         """Increments and the mark they lead up to: both or none, so that no second is ever counted twice."""
         with writing(self._engine) as connection:
-            for key, cost in costs.items():
-                _add(connection, key, cost)
+            _add(connection, costs)
             connection.execute(COST_MARK.delete())
             connection.execute(COST_MARK.insert().values(name=_MARK, until=until))
 
@@ -69,8 +69,7 @@ class CostsLedger:
                 known = sums.get(key, Cost(0.0, 0.0))
                 sums[key] = Cost(known.seconds + row.seconds, known.usd + row.usd)
             connection.execute(COSTS.delete().where(old))
-            for key, cost in sums.items():
-                _add(connection, key, cost)
+            _add(connection, sums)
         return len(rows) - len(sums)
 
     def put_reconciliation(self, found: Reconciliation) -> None:
@@ -100,11 +99,15 @@ class CostsLedger:
             raise LedgerError(f"a reconciliation of {first} to {last} cannot be read: {trouble}") from trouble
 
 
-def _add(connection: sa.Connection, key: CostKey, cost: Cost) -> None:
-    mine = sa.and_(*(COSTS.c[name] == value for name, value in key._asdict().items()))
-    more = {"seconds": COSTS.c.seconds + cost.seconds, "usd": COSTS.c.usd + cost.usd}
-    if not connection.execute(COSTS.update().where(mine).values(**more)).rowcount:
-        connection.execute(COSTS.insert().values(**key._asdict(), seconds=cost.seconds, usd=cost.usd))
+def _add(connection: sa.Connection, costs: Mapping[CostKey, Cost]) -> None:
+    """Add to the rows there are, or make them: one statement for all (5,000 keys an hour at 10,000 nodes)."""
+    if not costs:
+        return
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    made = insert(COSTS)
+    more = {name: COSTS.c[name] + made.excluded[name] for name in Cost._fields}
+    rows = [{**key._asdict(), **cost._asdict()} for key, cost in costs.items()]
+    connection.execute(made.on_conflict_do_update(index_elements=CostKey._fields, set_=more), rows)
 
 
 def total(rows: Iterable[tuple[CostKey, Cost]]) -> Cost:
